@@ -1,0 +1,40 @@
+// The op interface: one virtual function per op of ops.h, and the few things around them that depend on the machine. The
+// model never knows which backend it runs on. Implementations: reference (the executable specification), cpu, cost.
+#pragma once
+
+#include <string>
+
+#include "backend/ops.h"
+#include "backend/stream.h"
+#include "tensor/arena.h"
+
+namespace trireme {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Enqueues an op on a stream. Never reads a device value on the host, never allocates.
+#define TRIREME_DECLARE_OP(Op) virtual void run(Stream stream, const Op& op) = 0;
+  TRIREME_OPS(TRIREME_DECLARE_OP)
+#undef TRIREME_DECLARE_OP
+
+  // Working memory an op needs on its stream while it runs. The recorded step finds the most needed at once.
+#define TRIREME_DECLARE_SCRATCH(Op) \
+  virtual int64_t scratch_bytes(const Op&) const { return 0; }
+  TRIREME_OPS(TRIREME_DECLARE_SCRATCH)
+#undef TRIREME_DECLARE_SCRATCH
+  virtual void set_scratch(Stream stream, Tensor scratch) = 0;  // [bytes] u8; stays the caller's
+
+  virtual Event record(Stream stream, const char* name) = 0;      // reached when all earlier work of the stream is done
+  virtual void wait(Stream stream, const Event& event) = 0;       // later work of the stream starts after the event
+  virtual void synchronize(const Event& event) = 0;               // the host waits
+
+  virtual Memory allocate(int64_t bytes) = 0;
+  virtual void upload(Stream stream, const void* from, Tensor to) = 0;      // host -> device, to.bytes()
+  virtual void download(Stream stream, Tensor from, void* to) = 0;          // device -> host; valid after an event
+
+  virtual std::string description() const = 0;  // one line for the start of a run
+};
+
+}  // namespace trireme

@@ -1,0 +1,115 @@
+// Vectors of 16 floats in the compiler's vector extensions: one zmm register with AVX-512, two ymm with AVX2, four xmm without.
+// The same source gives the same order of additions on every instruction set.
+//
+// Files under kernels/ are compiled with wider instruction sets than the rest of the program, so everything here is always
+// inlined and in a namespace per instruction set, and those files include no library header with inline functions of its own:
+// the linker must never pick a copy that an older CPU cannot run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define TRIREME_INLINE [[gnu::always_inline]] inline
+
+namespace trireme::cpu::TRIREME_ISA {
+
+using f32x16 = float __attribute__((vector_size(64)));
+using i32x16 = int32_t __attribute__((vector_size(64)));
+using u32x16 = uint32_t __attribute__((vector_size(64)));
+using u16x16 = uint16_t __attribute__((vector_size(32)));
+
+constexpr int kLanes = 16;
+
+TRIREME_INLINE f32x16 splat(float x) { return f32x16{} + x; }
+
+// bf16 is passed as its bits.
+TRIREME_INLINE f32x16 load(const float* from) {
+  f32x16 v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+TRIREME_INLINE f32x16 load(const uint16_t* from) {
+  u16x16 half;
+  __builtin_memcpy(&half, from, sizeof half);
+  const u32x16 bits = __builtin_convertvector(half, u32x16) << 16;
+  f32x16 v;
+  __builtin_memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+TRIREME_INLINE void store(float* to, f32x16 v) { __builtin_memcpy(to, &v, sizeof v); }
+
+// Round to nearest, ties to even; NaN stays NaN.
+TRIREME_INLINE u16x16 to_bf16_bits(f32x16 v) {
+  u32x16 bits;
+  __builtin_memcpy(&bits, &v, sizeof bits);
+  const u32x16 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const u32x16 quiet = (bits >> 16) | 0x40;
+  return __builtin_convertvector(v == v ? rounded : quiet, u16x16);
+}
+TRIREME_INLINE void store(uint16_t* to, f32x16 v) {
+  const u16x16 half = to_bf16_bits(v);
+  __builtin_memcpy(to, &half, sizeof half);
+}
+
+// The first `count` < 16 elements; the others read as zero and are not written.
+template <class T>
+TRIREME_INLINE f32x16 load_part(const T* from, int64_t count) {
+  T buffer[kLanes] = {};
+  for (int64_t i = 0; i < count; ++i) buffer[i] = from[i];
+  return load(buffer);
+}
+template <class T>
+TRIREME_INLINE void store_part(T* to, f32x16 v, int64_t count) {
+  T buffer[kLanes];
+  store(buffer, v);
+  for (int64_t i = 0; i < count; ++i) to[i] = buffer[i];
+}
+
+TRIREME_INLINE f32x16 max(f32x16 a, f32x16 b) { return a > b ? a : b; }
+TRIREME_INLINE f32x16 min(f32x16 a, f32x16 b) { return a < b ? a : b; }
+
+// Pairwise, always in the same order.
+TRIREME_INLINE float reduce_sum(f32x16 v) {
+  float x[kLanes];
+  store(x, v);
+  for (int width = 8; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) x[i] += x[i + width];
+  return x[0];
+}
+TRIREME_INLINE float reduce_max(f32x16 v) {
+  float x[kLanes];
+  store(x, v);
+  for (int width = 8; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) x[i] = x[i] > x[i + width] ? x[i] : x[i + width];
+  return x[0];
+}
+
+// e^x within 2 ulp; 0 below -87.3, infinity above 88.7; NaN stays NaN.
+TRIREME_INLINE f32x16 exp(f32x16 x) {
+  const f32x16 clamped = min(max(x, splat(-87.5f)), splat(88.75f));
+  const f32x16 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const f32x16 shifted = clamped * 1.44269504f + magic;
+  const f32x16 n = shifted - magic;
+  f32x16 r = clamped - n * 0.693359375f;
+  r = r + n * 2.12194440e-4f;
+  f32x16 p = splat(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  i32x16 bits = __builtin_convertvector(n, i32x16);
+  const i32x16 half = bits >> 1;  // 2^n in two factors, so that n = 128 and n = -127 do not overflow the exponent
+  const i32x16 first = (half + 127) << 23, second = (bits - half + 127) << 23;
+  f32x16 scale1, scale2;
+  __builtin_memcpy(&scale1, &first, sizeof scale1);
+  __builtin_memcpy(&scale2, &second, sizeof scale2);
+  f32x16 result = p * scale1 * scale2;
+  result = x < -87.33655f ? splat(0) : result;
+  result = x > 88.722839f ? splat(__builtin_inff()) : result;
+  return x == x ? result : x;
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,456 @@
+// The ops: everything the model asks of a machine. One struct per op holds its operands; its comment is its definition.
+//
+// Alphabet: N rows = B*T, B batch, T time, C width, F feed-forward width, H query heads, G key/value heads, D head width,
+// V vocabulary, I and O the input and output width of a linear layer.
+// "act" stands for the activation dtype, f32 or bf16, the same for every act tensor of one op; weights have it too.
+// Gradients of parameters are f32 and always added to what is there. Statistics and losses are f32. Sums are made in f32 or better.
+// An operand marked "optional" may be absent (Tensor{}).
+//
+// visit(v) names each operand once, as v.in, v.out or v.update (read and written); recording, tracing, the parity tests and
+// the byte counts all follow from it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tensor/tensor.h"
+
+namespace trireme {
+
+// ---------------------------------------------------------------------------------------------- pieces that ops share
+
+// y = keep(n, c) ? x / (1 - probability) : 0, where keep is drawn from Philox keyed by (seed, site, row_keys[n], c): see
+// dropout_block in base/philox.h. probability 0 means y = x.
+struct Dropout {
+  float probability = 0;
+  uint64_t seed = 0;
+  uint32_t site = 0;   // which dropout of the model this is
+  Tensor row_keys;     // [N] i64: global sample * sequence length + position
+  bool active() const { return probability > 0; }
+};
+
+enum class NormKind : uint8_t { layernorm, layernorm1p, rmsnorm };
+enum class Activation : uint8_t { none, gelu_tanh, gelu_erf };
+enum class CausalMask : uint8_t { no, yes };
+enum class RotaryDirection : uint8_t { forward, backward };
+enum class WriteGrad : uint8_t { no, yes };
+
+// Heads first .. first + count - 1 of packed heads [B,T,*,D].
+struct HeadsView {
+  Tensor packed;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+// Part of a flat parameter buffer with one setting of weight decay.
+struct DecayRange {
+  int64_t begin = 0, count = 0;
+  float weight_decay = 0;
+};
+
+struct FlatRange {
+  int64_t begin = 0, count = 0;
+};
+
+// The values that change from step to step live in device memory, in one f64 tensor with these slots, so that a step can be
+// enqueued, or captured, without the host knowing them.
+enum class StepScalar : int64_t {
+  learning_rate,
+  inverse_targets,  // 1 / number of unmasked targets in the global batch
+  updates,          // optimizer updates made so far; apply_clip counts it up when the gradients are finite
+  loss_sum,         // sum of the losses of all unmasked targets of the step
+  grad_norm,        // global norm before clipping
+  clip_factor,      // what AdamW multiplies gradients by
+  finite,           // 1 if loss and gradients are finite, else 0 and AdamW changes nothing
+  count_
+};
+inline constexpr int64_t kStepScalars = static_cast<int64_t>(StepScalar::count_);
+
+// ---------------------------------------------------------------------------------------------------------- embedding
+
+// out[n] = dropout(word[tokens[n]] + position[positions[n]]).    tokens, positions: [N] i32; word [V,C], position [P,C], out [N,C] act.
+struct EmbeddingForward {
+  static constexpr const char* kName = "embedding_forward";
+  Tensor tokens, positions;
+  Tensor word;
+  Tensor position;  // optional
+  Dropout dropout;
+  Tensor out;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("tokens", tokens), v.in("positions", positions), v.in("word", word), v.in("position", position);
+    v.in("row_keys", dropout.row_keys), v.out("out", out);
+  }
+};
+
+// d_word[tokens[n]] += dropout(d_out[n]);  d_position[positions[n]] += the same, rows added in the order of n.
+struct EmbeddingBackward {
+  static constexpr const char* kName = "embedding_backward";
+  Tensor tokens, positions;
+  Dropout dropout;
+  Tensor d_out;       // [N,C] act
+  Tensor d_word;      // [V,C] f32
+  Tensor d_position;  // [P,C] f32, optional
+  template <class V>
+  void visit(V&& v) const {
+    v.in("tokens", tokens), v.in("positions", positions), v.in("row_keys", dropout.row_keys), v.in("d_out", d_out);
+    v.update("d_word", d_word), v.update("d_position", d_position);
+  }
+};
+
+// --------------------------------------------------------------------------------------------------- residual and norm
+
+// sum = residual + dropout(branch) + dropout2(branch2), rounded to act;
+// out = norm(sum):  layernorm    (sum - mean) * rstd * weight + bias
+//                   layernorm1p  (sum - mean) * rstd * (1 + weight) + bias
+//                   rmsnorm      sum * rstd * weight
+// mean = average over C, rstd = 1 / sqrt(average of (sum - mean)^2 + epsilon); rmsnorm: 1 / sqrt(average of sum^2 + epsilon).
+// residual, branch, branch2, sum, out: [N,C] act; weight, bias [C] act; mean, rstd [N] f32.
+// Without branches sum is absent and stands for residual itself. sum may alias residual. The norm reads the rounded sum,
+// so a norm rebuilt from a stored sum has equal bits.
+struct ResidualNormForward {
+  static constexpr const char* kName = "residual_norm_forward";
+  NormKind kind = NormKind::layernorm;
+  float epsilon = 1e-5f;
+  Tensor residual;
+  Tensor branch, branch2;  // optional
+  Dropout dropout, dropout2;
+  Tensor weight;
+  Tensor bias;  // optional
+  Tensor sum;   // optional
+  Tensor out;
+  Tensor mean;  // absent for rmsnorm
+  Tensor rstd;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("residual", residual), v.in("branch", branch), v.in("branch2", branch2), v.in("row_keys", dropout.row_keys);
+    v.in("weight", weight), v.in("bias", bias), v.out("sum", sum), v.out("out", out), v.out("mean", mean), v.out("rstd", rstd);
+  }
+};
+
+// d_sum = d_residual + (gradient of norm at sum applied to d_out);  d_branch = dropout(d_sum), d_branch2 = dropout2(d_sum);
+// d_weight += sum over n of d_out * normalised(sum);  d_bias += sum over n of d_out.
+// sum, d_out, d_residual, d_sum, d_branch, d_branch2: [N,C] act; d_weight, d_bias [C] f32. d_sum may alias d_residual or d_out.
+struct ResidualNormBackward {
+  static constexpr const char* kName = "residual_norm_backward";
+  NormKind kind = NormKind::layernorm;
+  Tensor sum, weight, mean, rstd;
+  Tensor d_out;
+  Tensor d_residual;  // optional: zero
+  Dropout dropout, dropout2;
+  Tensor d_sum;
+  Tensor d_branch, d_branch2;  // optional
+  Tensor d_weight;
+  Tensor d_bias;  // optional
+  template <class V>
+  void visit(V&& v) const {
+    v.in("sum", sum), v.in("weight", weight), v.in("mean", mean), v.in("rstd", rstd), v.in("d_out", d_out);
+    v.in("d_residual", d_residual), v.in("row_keys", dropout.row_keys), v.out("d_sum", d_sum), v.out("d_branch", d_branch);
+    v.out("d_branch2", d_branch2), v.update("d_weight", d_weight), v.update("d_bias", d_bias);
+  }
+};
+
+// sum = residual + dropout(branch) + dropout2(branch2).    All [N,C] act; sum may alias residual.
+struct ResidualAdd {
+  static constexpr const char* kName = "residual_add";
+  Tensor residual, branch;
+  Tensor branch2;  // optional
+  Dropout dropout, dropout2;
+  Tensor sum;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("residual", residual), v.in("branch", branch), v.in("branch2", branch2), v.in("row_keys", dropout.row_keys);
+    v.out("sum", sum);
+  }
+};
+
+// d_branch = dropout(d_sum).    [N,C] act.
+struct DropoutBackward {
+  static constexpr const char* kName = "dropout_backward";
+  Tensor d_sum;
+  Dropout dropout;
+  Tensor d_branch;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("d_sum", d_sum), v.in("row_keys", dropout.row_keys), v.out("d_branch", d_branch);
+  }
+};
+
+// ------------------------------------------------------------------------------------------------------------- linear
+
+// pre = x weight^T + bias;  out = activation(pre).    x [N,I], weight [O,I], bias [O], pre, out [N,O], all act.
+// The activation reads pre rounded to act. gelu_tanh(z) = z/2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))); gelu_erf(z) = z/2 (1 + erf(z/sqrt 2)).
+struct LinearForward {
+  static constexpr const char* kName = "linear_forward";
+  Tensor x, weight;
+  Tensor bias;  // optional
+  Activation activation = Activation::none;
+  Tensor pre;  // there if and only if there is an activation
+  Tensor out;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("x", x), v.in("weight", weight), v.in("bias", bias), v.out("pre", pre), v.out("out", out);
+  }
+  double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(weight.shape[0]); }
+};
+
+// d_x = d_out weight, and where x = activation(pre) the gradient goes through it: d_x = (d_out weight) * activation'(pre).
+// d_out [N,O], weight [O,I], pre, d_x [N,I], all act.
+struct LinearInputGrad {
+  static constexpr const char* kName = "linear_input_grad";
+  Tensor d_out, weight;
+  Activation activation = Activation::none;
+  Tensor pre;  // there if and only if there is an activation
+  Tensor d_x;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("d_out", d_out), v.in("weight", weight), v.in("pre", pre), v.out("d_x", d_x);
+  }
+  double flops() const { return 2.0 * static_cast<double>(d_out.count()) * static_cast<double>(weight.shape[1]); }
+};
+
+// d_weight += d_out^T x;  d_bias += sum over n of d_out.    x [N,I], d_out [N,O] act; d_weight [O,I], d_bias [O] f32.
+struct LinearWeightGrad {
+  static constexpr const char* kName = "linear_weight_grad";
+  Tensor x, d_out;
+  Tensor d_weight;
+  Tensor d_bias;  // optional
+  template <class V>
+  void visit(V&& v) const {
+    v.in("x", x), v.in("d_out", d_out), v.update("d_weight", d_weight), v.update("d_bias", d_bias);
+  }
+  double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(d_out.shape[1]); }
+};
+
+// out = activation(pre), as LinearForward makes it.    [N,F] act.
+struct ActivationForward {
+  static constexpr const char* kName = "activation_forward";
+  Activation activation = Activation::gelu_tanh;
+  Tensor pre, out;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("pre", pre), v.out("out", out);
+  }
+};
+
+// out = gate / (1 + exp(-gate)) * up.    gate_up [N,2F] act: gate in the first F columns, up in the rest; out [N,F] act.
+struct SwigluForward {
+  static constexpr const char* kName = "swiglu_forward";
+  Tensor gate_up, out;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("gate_up", gate_up), v.out("out", out);
+  }
+};
+
+// d_gate_up = gradient of SwigluForward applied to d_out.    gate_up, d_gate_up [N,2F]; d_out [N,F]; act. d_gate_up may alias gate_up.
+struct SwigluBackward {
+  static constexpr const char* kName = "swiglu_backward";
+  Tensor gate_up, d_out, d_gate_up;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("gate_up", gate_up), v.in("d_out", d_out), v.out("d_gate_up", d_gate_up);
+  }
+};
+
+// ---------------------------------------------------------------------------------------------------------- attention
+
+// Rotates, in place, the first `dims` channels of each head: channel i pairs with i + dims/2 for i < dims/2, angle
+// positions[n] * base^(-2i/dims):  (a, b) -> (a cos - b sin, b cos + a sin); backward turns by the negative angle.
+struct Rotary {
+  static constexpr const char* kName = "rotary";
+  RotaryDirection direction = RotaryDirection::forward;
+  int64_t dims = 0;
+  float base = 10000;
+  Tensor positions;  // [N] i32
+  HeadsView heads;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("positions", positions), v.update("heads", heads.packed);
+  }
+};
+
+// For each batch and query head h with its key/value head h / (H/G):
+//   s[i,j] = scale * q_i . k_j   for keys j < key_length that query i may see: all, or with the causal mask
+//            j <= i + key_length - Tq, so that the last query sees the last key;
+//   lse[i] = log sum_j exp(s[i,j]);   out_i = sum_j dropout(exp(s[i,j] - lse[i])) v_j.
+// q [B,Tq,H,D], k and v [B,Tk,G,D] as views of packed heads, out [B,Tq,H,D] act; lse [B,H,Tq] f32.
+// The dropout of probability (i, j) is keyed by site + h, the row key of query i, and j.
+struct AttentionForward {
+  static constexpr const char* kName = "attention_forward";
+  HeadsView q, k, v;
+  int64_t key_length = 0;
+  CausalMask causal = CausalMask::yes;
+  float scale = 1;
+  Dropout dropout;
+  Tensor out, lse;
+  template <class V>
+  void visit(V&& visitor) const {
+    visitor.in("q", q.packed);
+    if (k.packed.data != q.packed.data) visitor.in("k", k.packed);
+    if (v.packed.data != k.packed.data) visitor.in("v", v.packed);
+    visitor.in("row_keys", dropout.row_keys), visitor.out("out", out), visitor.out("lse", lse);
+  }
+  double flops() const;
+};
+
+// Gradients of AttentionForward. d_q, d_k, d_v are written whole (not added to); with G < H the gradients of the query heads
+// that share a key/value head are summed.
+struct AttentionBackward {
+  static constexpr const char* kName = "attention_backward";
+  HeadsView q, k, v;
+  int64_t key_length = 0;
+  CausalMask causal = CausalMask::yes;
+  float scale = 1;
+  Dropout dropout;
+  Tensor out, lse;  // what forward gave
+  Tensor d_out;     // [B,Tq,H,D] act
+  HeadsView d_q, d_k, d_v;
+  template <class V>
+  void visit(V&& visitor) const {
+    visitor.in("q", q.packed);
+    if (k.packed.data != q.packed.data) visitor.in("k", k.packed);
+    if (v.packed.data != k.packed.data) visitor.in("v", v.packed);
+    visitor.in("row_keys", dropout.row_keys), visitor.in("out", out), visitor.in("lse", lse), visitor.in("d_out", d_out);
+    visitor.out("d_q", d_q.packed);
+    if (d_k.packed.data != d_q.packed.data) visitor.out("d_k", d_k.packed);
+    if (d_v.packed.data != d_k.packed.data) visitor.out("d_v", d_v.packed);
+  }
+  double flops() const;
+};
+
+// to[b, to_position + t] = from[b, t] for the heads of both views: keys and values enter a cache.    [B,T,*,D] act.
+struct CopyHeads {
+  static constexpr const char* kName = "copy_heads";
+  HeadsView from, to;
+  int64_t to_position = 0;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("from", from.packed), v.update("to", to.packed);
+  }
+};
+
+// --------------------------------------------------------------------------------------------------------------- loss
+
+// Over the first `vocabulary` columns of each row: row_max = max, row_sum = sum exp(logit - row_max),
+// target_logit = logits[n, targets[n]] (0 where targets[n] < 0).    logits [n,V] act; targets [n] i32; the rest [n] f32.
+// Two ops, because with a vocabulary cut over ranks the three statistics are joined between them.
+struct CrossEntropyStats {
+  static constexpr const char* kName = "cross_entropy_stats";
+  int64_t vocabulary = 0;
+  Tensor logits, targets;
+  Tensor row_max, row_sum, target_logit;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("logits", logits), v.in("targets", targets);
+    v.out("row_max", row_max), v.out("row_sum", row_sum), v.out("target_logit", target_logit);
+  }
+};
+
+// losses[n] = log(row_sum) + row_max - target_logit, 0 where targets[n] < 0 (masked);  scalars.loss_sum += sum of losses;
+// with WriteGrad::yes, logits become their gradient: (exp(logit - row_max) / row_sum - [c == target]) * scalars.inverse_targets,
+// 0 in masked rows and in columns >= vocabulary.
+struct CrossEntropyGrad {
+  static constexpr const char* kName = "cross_entropy_grad";
+  int64_t vocabulary = 0;
+  WriteGrad write_grad = WriteGrad::yes;
+  Tensor targets, row_max, row_sum, target_logit;
+  Tensor logits;   // [n,V] act
+  Tensor losses;   // [n] f32
+  Tensor scalars;  // [kStepScalars] f64
+  template <class V>
+  void visit(V&& v) const {
+    v.in("targets", targets), v.in("row_max", row_max), v.in("row_sum", row_sum), v.in("target_logit", target_logit);
+    v.update("logits", logits), v.out("losses", losses), v.update("scalars", scalars);
+  }
+};
+
+// ---------------------------------------------------------------------------------------------------------- optimizer
+
+// squares[r] = sum of squares over ranges[r] of grads, in a fixed order.    grads flat f32; squares [ranges] f64.
+struct SquaredNorms {
+  static constexpr const char* kName = "squared_norms";
+  std::span<const FlatRange> ranges;
+  Tensor grads, squares;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("grads", grads), v.out("squares", squares);
+  }
+};
+
+// scalars: grad_norm = sqrt(sum squares); finite = grad_norm and loss_sum are; clip_factor = max_norm / (grad_norm + 1e-6) if that
+// is below 1 and max_norm > 0, else 1; updates += finite.
+struct ApplyClip {
+  static constexpr const char* kName = "apply_clip";
+  double max_norm = 0;
+  Tensor squares, scalars;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("squares", squares), v.update("scalars", scalars);
+  }
+};
+
+// If scalars.finite:  g = grad * clip_factor;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
+//   master = master - lr * ( m / (1-beta1^updates) / (sqrt(v / (1-beta2^updates)) + epsilon) + weight_decay master );  weights = master.
+// grads, master, m, v: flat f32; weights: flat act, may be master itself. weight_decay by range; ranges cover the buffer in order,
+// gaps between them are padding and stay as they are.
+struct AdamW {
+  static constexpr const char* kName = "adamw";
+  std::span<const DecayRange> ranges;
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  Tensor grads, scalars;
+  Tensor master, m, v;
+  Tensor weights;
+  template <class V>
+  void visit(V&& visitor) const {
+    visitor.in("grads", grads), visitor.in("scalars", scalars), visitor.update("master", master), visitor.update("m", m);
+    visitor.update("v", v);
+    if (weights.data != master.data) visitor.out("weights", weights);
+  }
+};
+
+// ------------------------------------------------------------------------------------------------------------- memory
+
+// out[i] = value.    f32, bf16 or f64.
+struct Fill {
+  static constexpr const char* kName = "fill";
+  double value = 0;
+  Tensor out;
+  template <class V>
+  void visit(V&& v) const {
+    v.out("out", out);
+  }
+};
+
+// to[i] = from[i], converted.    f32 and bf16 in any combination; other dtypes alike.
+struct Copy {
+  static constexpr const char* kName = "copy";
+  Tensor from, to;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("from", from), v.out("to", to);
+  }
+};
+
+// out[i] = mean + deviation * normal(first + i), the normals of philox(seed, {index/4 low, index/4 high, site, 0}).    f32.
+struct RandomNormal {
+  static constexpr const char* kName = "random_normal";
+  double mean = 0, deviation = 1;
+  uint64_t seed = 0;
+  uint32_t site = 0;
+  int64_t first = 0;
+  Tensor out;
+  template <class V>
+  void visit(V&& v) const {
+    v.out("out", out);
+  }
+};
+
+// The list of all ops; X(Op) once each.
+#define TRIREME_OPS(X)                                                                                                     \
+  X(EmbeddingForward) X(EmbeddingBackward) X(ResidualNormForward) X(ResidualNormBackward) X(ResidualAdd) X(DropoutBackward) \
+  X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary) \
+  X(AttentionForward) X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) X(CrossEntropyGrad) X(SquaredNorms)            \
+  X(ApplyClip) X(AdamW) X(Fill) X(Copy) X(RandomNormal)
+
+}  // namespace trireme

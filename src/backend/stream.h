@@ -1,0 +1,29 @@
+// Streams and events. Work on one stream runs in the order it was enqueued; work on two streams is ordered only by an event
+// that one records and the other waits for. Every op and every collective names its stream.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+enum class StreamKind : uint8_t { compute, tp, dp, copy, pipeline };
+
+struct Stream {
+  StreamKind kind = StreamKind::compute;
+  int edge = 0;  // which directed pipeline edge; 0 for the other kinds
+  bool operator==(const Stream&) const = default;
+};
+
+inline constexpr Stream kCompute{StreamKind::compute};
+inline constexpr Stream kTensorParallel{StreamKind::tp};
+inline constexpr Stream kDataParallel{StreamKind::dp};
+inline constexpr Stream kCopy{StreamKind::copy};
+
+// A point in a stream. The name says what is true once it is reached: "gradients_reduced", "batch_on_device".
+struct Event {
+  const char* name = "";
+  Stream stream;
+  uint64_t ticket = 0;  // the backend's own number for this point
+};
+
+}  // namespace trireme
