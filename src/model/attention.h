@@ -1,0 +1,18 @@
+// Self-attention: from the normed residual stream to the branch that is added to it.
+#pragma once
+
+#include "model/activations.h"
+#include "model/context.h"
+#include "model/weights.h"
+
+namespace trireme {
+
+// branch = attention(a.normed1) out_weight^T + out_bias. With a cache, keys and values join those of earlier positions.
+void attention_forward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockActivations& a,
+                       Tensor branch, KeyValueCache* cache = nullptr);
+
+// d_normed = gradient of a.normed1, given the gradient of the branch; adds the gradients of the parameters.
+void attention_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
+                        const BlockActivations& a, const BlockWorkspace& w, Tensor d_branch, Tensor d_normed);
+
+}  // namespace trireme

@@ -1,0 +1,12 @@
+// Tokens to vectors: word embedding, learned positions, dropout.
+#pragma once
+
+#include "model/context.h"
+#include "model/weights.h"
+
+namespace trireme {
+
+void embedding_forward(const Context& context, const EmbeddingParameters& weights, Tensor out);                // out [N,C]
+void embedding_backward(const Context& context, const EmbeddingParameters& grads, Tensor d_out);               // d_out [N,C]
+
+}  // namespace trireme

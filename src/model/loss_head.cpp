@@ -1,0 +1,74 @@
+#include "model/loss_head.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+// Enough rows to read the head's weights once for many products, few enough that the logits stay small beside the model.
+constexpr int64_t kMostChunkRows = 1024;
+
+}  // namespace
+
+LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, Arena& activations, Arena& scratch, int64_t slots)
+    : chunk_rows_(std::min(kMostChunkRows, d.N())) {
+  const bool has_mean = model.normalization != Normalization::rmsnorm;
+  for (int64_t i = 0; i < slots; ++i) {
+    Slot slot;
+    slot.sum = activations.take({d.N(), d.C}, dtype);
+    slot.normed = activations.take({d.N(), d.C}, dtype);
+    if (has_mean) slot.mean = activations.take({d.N()}, DType::f32);
+    slot.rstd = activations.take({d.N()}, DType::f32);
+    slot.d_normed = activations.take({d.N(), d.C}, dtype);
+    slots_.push_back(slot);
+  }
+  logits_ = scratch.take({chunk_rows_, d.V_padded}, dtype);
+  row_max_ = scratch.take({chunk_rows_}, DType::f32);
+  row_sum_ = scratch.take({chunk_rows_}, DType::f32);
+  target_logit_ = scratch.take({chunk_rows_}, DType::f32);
+  losses_ = scratch.take({d.N()}, DType::f32);
+}
+
+void LossHead::forward(const Context& context, int64_t slot_index, const HeadParameters& weights, const HeadParameters& grads,
+                       const PendingSum& in, Tensor scalars) const {
+  const Dims& d = context.dims;
+  const Slot& slot = slots_[static_cast<size_t>(slot_index)];
+  const bool training = context.mode == Mode::training;
+  context.backend.run(kCompute, ResidualNormForward{.kind = norm_kind(context.model.normalization),
+                                                    .epsilon = static_cast<float>(context.model.layernorm_epsilon),
+                                                    .residual = in.residual, .branch = in.branch, .branch2 = in.branch2,
+                                                    .dropout = in.dropout, .dropout2 = in.dropout2,
+                                                    .weight = weights.norm_weight, .bias = weights.norm_bias,
+                                                    .sum = slot.sum, .out = slot.normed, .mean = slot.mean, .rstd = slot.rstd});
+  for (int64_t begin = 0; begin < d.N(); begin += chunk_rows_) {
+    const int64_t rows = std::min(chunk_rows_, d.N() - begin);
+    const Tensor normed = slot.normed.rows(begin, rows), targets = context.batch.targets.rows(begin, rows);
+    const Tensor logits = logits_.rows(0, rows), losses = losses_.rows(begin, rows);
+    const Tensor row_max = row_max_.rows(0, rows), row_sum = row_sum_.rows(0, rows), target_logit = target_logit_.rows(0, rows);
+    context.linear.column_forward({.x = normed, .weight = weights.head, .out = logits});
+    context.backend.run(kCompute, CrossEntropyStats{.vocabulary = d.V, .logits = logits, .targets = targets,
+                                                    .row_max = row_max, .row_sum = row_sum, .target_logit = target_logit});
+    context.backend.run(kCompute, CrossEntropyGrad{.vocabulary = d.V, .write_grad = training ? WriteGrad::yes : WriteGrad::no,
+                                                   .targets = targets, .row_max = row_max, .row_sum = row_sum,
+                                                   .target_logit = target_logit, .logits = logits, .losses = losses, .scalars = scalars});
+    if (!training) continue;
+    context.linear.weight_grad({.x = normed, .d_out = logits, .d_weight = grads.head});
+    context.linear.column_input_grad({.d_out = logits, .weight = weights.head, .d_x = slot.d_normed.rows(begin, rows)});
+  }
+}
+
+PendingGrad LossHead::final_norm_backward(const Context& context, int64_t slot_index, const HeadParameters& weights,
+                                          const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before) const {
+  const Slot& slot = slots_[static_cast<size_t>(slot_index)];
+  const bool dropout = context.hidden_dropout_active();
+  context.backend.run(kCompute, ResidualNormBackward{.kind = norm_kind(context.model.normalization), .sum = slot.sum,
+                                                     .weight = weights.norm_weight, .mean = slot.mean, .rstd = slot.rstd,
+                                                     .d_out = slot.d_normed, .dropout = before.dropout,
+                                                     .dropout2 = before.dropout2, .d_sum = w.d_sum,
+                                                     .d_branch = dropout ? w.d_branch1 : Tensor{},
+                                                     .d_branch2 = dropout && before.branch2 ? w.d_branch2 : Tensor{},
+                                                     .d_weight = grads.norm_weight, .d_bias = grads.norm_bias});
+  return {.d_sum = w.d_sum, .d_branch = w.d_branch1, .d_branch2 = w.d_branch2};
+}
+
+}  // namespace trireme

@@ -1,0 +1,98 @@
+// Everything of a training step that lives on the device: weights, gradients, optimizer state, the model, and the two things done with
+// them, a training step and an evaluation. Host code here only enqueues; the results of a step are read at the end.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+
+#include "model/gpt.h"
+#include "train/schedule.h"
+
+namespace trireme {
+
+// One arena per kind of memory.
+struct Arenas {
+  Arena parameters, gradients, masters, states, activations, scratch;
+
+  static Arenas measuring();
+  static Arenas like(const Arenas& measured, Backend& backend);  // with memory, as much as the measured ones needed
+};
+
+// A micro-batch in host memory.
+struct HostBatch {
+  std::span<const int32_t> tokens, targets, positions;
+  std::span<const int64_t> row_keys;
+};
+
+struct StepInput {
+  double learning_rate = 0;
+  int64_t targets = 0;        // unmasked targets in the global batch
+  int64_t micro_batches = 0;
+  std::function<HostBatch(int64_t micro_batch)> batch;
+};
+
+struct StepResult {
+  double loss = 0;            // mean over the unmasked targets of the global batch
+  double grad_norm = 0;       // before clipping
+  bool finite = true;         // if not, the update was skipped
+  std::string nonfinite;      // what is not finite: the first parameter with such a gradient, or the loss
+};
+
+struct EngineSettings {
+  ModelSettings model;
+  Precision precision = Precision::f32;
+  double gradient_clip = 0;
+};
+
+class Engine {
+ public:
+  Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void initialise_weights();
+
+  StepResult train_step(const StepInput& input);
+  // Mean loss over the unmasked targets of the given micro-batches.
+  double evaluate(const StepInput& input);
+
+  const FlatLayout& layout() const { return layout_; }
+  const ModelSettings& model() const { return settings_.model; }
+  const Weights& weights() const { return *weights_; }
+  const FlatViews& masters() const { return *masters_; }
+  const Grads& grads() const { return *grads_; }
+  const FlatViews& first_moment() const { return *first_moment_; }
+  const FlatViews& second_moment() const { return *second_moment_; }
+  int64_t updates();                      // optimizer updates made
+  void restore_updates(int64_t updates);  // after masters and moments were loaded: makes the weights from the masters
+
+ private:
+  void run(const std::vector<Action>& schedule, const StepInput& input);
+  void upload_batch(int64_t slot, const HostBatch& batch);
+  void begin(const StepInput& input);
+  void optimizer_step();
+  void read_scalars();
+  StepResult read_result(int64_t targets);
+  std::string locate_nonfinite(double loss) const;
+  const std::vector<Action>& schedule(ScheduleKind kind, int64_t micro_batches);
+
+  EngineSettings settings_;
+  Backend& backend_;
+  FlatLayout layout_;
+  std::optional<Weights> weights_;
+  std::optional<FlatViews> masters_, first_moment_, second_moment_;
+  std::optional<Grads> grads_;
+  std::optional<Gpt> gpt_;
+  Tensor scalars_;                       // [kStepScalars] f64
+  Tensor squares_;                       // [parameters] f64
+  std::vector<FlatRange> norm_ranges_;   // one a parameter
+  std::vector<DecayRange> decay_ranges_;
+  std::vector<double> host_squares_;
+  std::array<double, kStepScalars> host_scalars_{};
+  std::vector<Action> schedule_;
+  ScheduleKind schedule_kind_ = ScheduleKind::forward_only;
+  int64_t schedule_micro_batches_ = 0;
+};
+
+}  // namespace trireme
