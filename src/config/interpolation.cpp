@@ -1,0 +1,195 @@
+#include "config/interpolation.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr size_t kMaxChain = 100;            // references that lead from one to the next
+constexpr size_t kMaxExpansion = 1'000'000;  // characters and values put in place of references, in all
+
+// The place after the } that closes the reference opened before `begin`.
+size_t end_of_reference(std::string_view text, size_t begin) {
+  int depth = 1;
+  for (size_t i = begin; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("${")) ++depth;
+    if (text[i] == '}' && --depth == 0) return i + 1;
+  }
+  return std::string_view::npos;
+}
+
+std::vector<std::string_view> split_arguments(std::string_view text) {
+  std::vector<std::string_view> arguments;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}') --depth;
+    if (text[i] == ',' && depth == 0) {
+      arguments.push_back(text.substr(begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  arguments.push_back(text.substr(begin));
+  return arguments;
+}
+
+std::string parent_of(const std::string& path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string::npos ? std::string{} : path.substr(0, dot);
+}
+
+size_t size_of(const Tree& tree) {
+  size_t size = 1 + (tree.is_string() ? tree.string().size() : 0);
+  if (tree.is_list())
+    for (const Tree& item : tree.list()) size += size_of(item);
+  if (tree.is_map())
+    for (const Tree::Entry& entry : tree.map()) size += size_of(entry.value);
+  return size;
+}
+
+// nullopt if the result does not fit, or the divisor is 0.
+std::optional<Tree> calculate(std::string_view operation, const Tree& a, const Tree& b) {
+  if (a.kind() == Tree::Kind::integer && b.kind() == Tree::Kind::integer) {
+    const int64_t x = a.integer(), y = b.integer();
+    int64_t product = 0;
+    if (operation == "multiply") return __builtin_mul_overflow(x, y, &product) ? std::nullopt : std::optional(Tree(product));
+    if (y == 0 || (x == std::numeric_limits<int64_t>::min() && y == -1)) return std::nullopt;
+    const bool inexact = x % y != 0, negative = (x < 0) != (y < 0);
+    if (operation == "divide_ceil") return Tree(x / y + (inexact && !negative ? 1 : 0));
+    return Tree(x / y - (inexact && negative ? 1 : 0));
+  }
+  const auto as_real = [](const Tree& t) { return t.kind() == Tree::Kind::real ? t.real() : static_cast<double>(t.integer()); };
+  if (operation == "multiply") return Tree(as_real(a) * as_real(b));
+  const double quotient = as_real(a) / as_real(b);
+  if (!(std::abs(quotient) < 9e18)) return std::nullopt;
+  return Tree(static_cast<int64_t>(operation == "divide_ceil" ? std::ceil(quotient) : std::floor(quotient)));
+}
+
+class Resolver {
+ public:
+  explicit Resolver(Tree& root) : root_(root) {}
+
+  // Replaces all references in the value at `path`.
+  void resolve(Tree& value, const std::string& path) {
+    if (value.is_map()) {
+      for (Tree::Entry& entry : value.map()) resolve(entry.value, join_path(path, entry.key));
+    } else if (value.is_list()) {
+      for (size_t i = 0; i < value.list().size(); ++i) resolve(value.list()[i], join_path(path, std::to_string(i)));
+    } else if (value.is_string() && value.string().find("${") != std::string::npos) {
+      if (std::ranges::find(chain_, path) != chain_.end())
+        throw UserError("{} refers to itself: {} -> {}{}", path, fmt::join(chain_, " -> "), path, value.where_suffix());
+      if (chain_.size() >= kMaxChain)
+        throw UserError("{}: more than {} references in a row{}", path, kMaxChain, value.where_suffix());
+      chain_.push_back(path);
+      Tree result = evaluate(value.string(), path, value);
+      result.origin = value.origin;
+      value = std::move(result);
+      chain_.pop_back();
+    }
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& path, const Tree& site, const std::string& what) {
+    throw UserError("{}={}: {}{}", path, site.text(), what, site.where_suffix());
+  }
+
+  Tree counted(Tree value, const std::string& path, const Tree& site) {
+    expansion_ += size_of(value);
+    if (expansion_ > kMaxExpansion) fail(path, site, "the references of the recipe expand to more than a recipe can be");
+    return value;
+  }
+
+  // The value of a text with references. `site` is the value that holds it.
+  Tree evaluate(std::string_view text, const std::string& path, const Tree& site) {
+    std::string joined;
+    for (size_t i = 0; i < text.size();) {
+      const size_t open = text.find("${", i);
+      joined += text.substr(i, open == std::string_view::npos ? open : open - i);
+      if (open == std::string_view::npos) break;
+      const size_t end = end_of_reference(text, open + 2);
+      if (end == std::string_view::npos) fail(path, site, "the closing } of ${ is missing");
+      Tree value = counted(evaluate_reference(text.substr(open + 2, end - open - 3), path, site), path, site);
+      if (open == 0 && end == text.size()) return value;
+      joined += value.text();
+      i = end;
+    }
+    return counted(Tree(std::move(joined)), path, site);
+  }
+
+  Tree evaluate_reference(std::string_view reference, const std::string& path, const Tree& site) {
+    const size_t colon = reference.find(':');
+    if (colon != std::string_view::npos && reference.substr(0, colon).find("${") == std::string_view::npos)
+      return call(trimmed(reference.substr(0, colon)), reference.substr(colon + 1), path, site);
+    std::string target(trimmed(reference));
+    if (target.find("${") != std::string::npos) target = evaluate(target, path, site).text();
+    return look_up(target, path, site);
+  }
+
+  Tree call(std::string_view operation, std::string_view arguments, const std::string& path, const Tree& site) {
+    if (operation != "multiply" && operation != "divide_ceil" && operation != "divide_floor")
+      fail(path, site, fmt::format("there is no {}; use multiply, divide_ceil or divide_floor", operation));
+    std::vector<Tree> values;
+    for (const std::string_view argument : split_arguments(arguments)) {
+      const std::string_view text = trimmed(argument);
+      values.push_back(text.find("${") == std::string_view::npos ? scalar_from_text(text) : evaluate(text, path, site));
+      if (values.back().kind() != Tree::Kind::integer && values.back().kind() != Tree::Kind::real)
+        fail(path, site, fmt::format("{} needs numbers, not '{}'", operation, values.back().text()));
+    }
+    if (values.size() != 2) fail(path, site, fmt::format("{} needs two numbers, not {}", operation, values.size()));
+    const auto result = calculate(operation, values[0], values[1]);
+    if (!result) fail(path, site, fmt::format("{} of {} and {} is not a number", operation, values[0].text(), values[1].text()));
+    return *result;
+  }
+
+  Tree look_up(const std::string& target, const std::string& path, const Tree& site) {
+    const std::string absolute = absolute_path(target, path, site);
+    Tree* value = &root_;
+    std::string walked;
+    for (std::string_view rest = absolute; !rest.empty();) {
+      const PathStep step = split_path(rest);
+      if (value->is_string()) resolve(*value, walked);  // a reference on the way may stand for a map
+      walked = join_path(walked, step.key);
+      value = value->find(step.key);
+      if (value == nullptr) fail(path, site, fmt::format("the recipe has no {}", absolute));
+      rest = step.rest;
+    }
+    resolve(*value, absolute);
+    if (is_missing_value(*value))
+      throw UserError("{}: must be given, because {} refers to it{}", absolute, path, value->where_suffix());
+    return *value;
+  }
+
+  // One leading dot: beside the value at `path`. Each further dot: one map up.
+  static std::string absolute_path(const std::string& target, const std::string& path, const Tree& site) {
+    const size_t dots = std::min(target.find_first_not_of('.'), target.size());
+    if (dots == target.size()) fail(path, site, "a reference must name a key");
+    if (dots == 0) return target;
+    std::string base = path;
+    for (size_t i = 0; i < dots; ++i) {
+      if (base.empty()) fail(path, site, fmt::format("{} points above the top of the recipe", target));
+      base = parent_of(base);
+    }
+    return join_path(base, target.substr(dots));
+  }
+
+  Tree& root_;
+  std::vector<std::string> chain_;  // the values being resolved, each because of the one before
+  size_t expansion_ = 0;
+};
+
+}  // namespace
+
+bool is_missing_value(const Tree& value) { return value.is_string() && value.string() == "???"; }
+
+void resolve_interpolations(Tree& recipe) { Resolver(recipe).resolve(recipe, ""); }
+
+}  // namespace trireme

@@ -1,0 +1,231 @@
+#include "config/known_keys.h"
+
+#include <algorithm>
+
+namespace trireme {
+
+namespace {
+
+bool stands_for(std::string_view known, std::string_view key) {
+  if (known.ends_with('*')) return key.starts_with(known.substr(0, known.size() - 1));
+  return key == known || (key.starts_with(known) && key[known.size()] == '.');
+}
+
+const std::string kRopeScaling = "scaling of rotary positions is not supported; remove it";
+const std::string kMoe = "mixture of experts is not supported; remove it";
+const std::string kFp8 = "FP8 is not supported in this version; use false";
+const std::string kFsdp = "full sharding (FSDP) is not supported; use false";
+const std::string kBlock = "blocks are pre-norm with plain multi-head attention; remove it";
+const std::string kRestart =
+    "starting from a file is not supported; use exp_manager.resume_if_exists=true in the folder of the run";
+
+}  // namespace
+
+const std::vector<std::string>& keys_without_effect() {
+  static const std::vector<std::string> keys = {
+      // the launcher's part of a recipe
+      "name",
+      "run",
+      "hydra",
+      "cluster",
+      "cluster_type",
+      "stages",
+      "container",
+      "container_mounts",
+      "env_vars",
+      "numa_mapping",
+      "data_dir",
+      "base_results_dir",
+      "launcher_scripts_path",
+      "bignlp_path",
+      "wandb_api_key_file",
+      "debug",
+      "inference",
+      // the Python trainer
+      "trainer.accelerator",
+      "trainer.strategy",
+      "trainer.logger",
+      "trainer.plugins",
+      "trainer.callbacks",
+      "trainer.benchmark",
+      "trainer.profiler",
+      "trainer.enable_checkpointing",
+      "trainer.enable_progress_bar",
+      "trainer.enable_model_summary",
+      "trainer.use_distributed_sampler",
+      "trainer.replace_sampler_ddp",
+      "trainer.max_epochs",
+      "trainer.limit_test_batches",
+      "trainer.num_sanity_val_steps",
+      "trainer.check_val_every_n_epoch",
+      "trainer.sync_batchnorm",
+      "trainer.deterministic",
+      // logs and checkpoint files, which have their own form here
+      "exp_manager.version",
+      "exp_manager.use_datetime_version",
+      "exp_manager.log_step_timing",
+      "exp_manager.step_timing_kwargs.sync_cuda",
+      "exp_manager.step_timing_kwargs.reduction",
+      "exp_manager.dllogger_logger_kwargs",
+      "exp_manager.wandb_logger_kwargs",
+      "exp_manager.summary_writer_kwargs",
+      "exp_manager.ema.*",
+      "exp_manager.seconds_to_sleep",
+      "exp_manager.files_to_copy",
+      "exp_manager.log_local_rank_0_only",
+      "exp_manager.log_global_rank_0_only",
+      "exp_manager.create_preemption_callback",
+      "exp_manager.disable_validation_on_resume",
+      "exp_manager.log_tflops_per_sec_per_gpu",
+      "exp_manager.log_delta_step_timing",
+      "exp_manager.checkpoint_callback_params.filename",
+      "exp_manager.checkpoint_callback_params.always_save_nemo",
+      "exp_manager.checkpoint_callback_params.save_nemo_on_train_end",
+      "exp_manager.checkpoint_callback_params.model_parallel_size",
+      "exp_manager.checkpoint_callback_params.save_last",
+      "exp_manager.checkpoint_callback_params.async_save",
+      // ways to compute the same numbers
+      "model.mcore_gpt",
+      "model.transformer_engine",
+      "model.megatron_amp_O2",
+      "model.use_flash_attention",
+      "model.use_emha",
+      "model.grad_div_ar_fusion",
+      "model.gradient_accumulation_fusion",
+      "model.bias_activation_fusion",
+      "model.bias_gelu_fusion",
+      "model.bias_dropout_add_fusion",
+      "model.masked_softmax_fusion",
+      "model.cross_entropy_loss_fusion",
+      "model.get_attention_mask_from_fusion",
+      "model.apply_rope_fusion",
+      "model.persist_layer_norm",
+      "model.gradient_as_bucket_view",
+      "model.grad_allreduce_chunk_size_mb",
+      "model.use_cpu_initialization",
+      "model.onnx_safe",
+      "model.apex_transformer_log_level",
+      "model.openai_gelu",
+      "model.gc_interval",
+      "model.precision",
+      "model.dist_ckpt_*",
+      "model.sharp",
+      "model.cpu_offloading*",
+      "model.enable_cuda_graph",
+      "model.defer_embedding_wgrad_compute",
+      // NeMo drops it as well, unless the precision is fp16
+      "model.apply_query_key_layer_scaling",
+      "model.native_amp_*",
+      "model.hysteresis",
+      // communication between ranks
+      "model.overlap_p2p_comm",
+      "model.batch_p2p_comm",
+      "model.sync_batch_comm",
+      "model.nccl_communicator_config_path",
+      "model.use_tp_pp_dp_mapping",
+      "model.tp_comm_*",
+      "model.ub_tp_comm_overlap_cfg",
+      "model.num_micro_batches_with_partial_activation_checkpoints",
+      "model.activations_checkpoint_layers_per_pipeline",
+      // knobs of features that are switched by another key
+      "model.fp8_e4m3",
+      "model.fp8_hybrid",
+      "model.fp8_margin",
+      "model.fp8_interval",
+      "model.fp8_amax_*",
+      "model.fp8_wgrad",
+      "model.reduce_amax",
+      "model.fsdp_*",
+      "model.moe_*",
+      "model.nsys_profile",
+      "model.memory_profile",
+      "model.tokenizer",
+      "model.target",
+      "model.nemo_version",
+      // the optimizer's buffers, and how a dataset is kept
+      "model.optim.bucket_cap_mb",
+      "model.optim.overlap_*",
+      "model.optim.contiguous_*",
+      "model.optim.grad_sync_dtype",
+      "model.optim.capturable",
+      "model.optim.master_weights",
+      "model.data.seq_length",
+      "model.data.skip_warmup",
+      "model.data.num_workers",
+      "model.data.index_mapping_dir",
+      "model.data.exchange_indices_distributed",
+      "model.data.validation_drop_last",
+      "model.data.pad_samples_to_global_batch_size",
+      "model.data.mock_dataset",
+      "model.data.fim",
+  };
+  return keys;
+}
+
+const std::vector<RestrictedKey>& restricted_keys() {
+  static const std::vector<RestrictedKey> keys = {
+      {"defaults", {}, "Hydra defaults lists are not supported; use extends: to build on another recipe"},
+      {"restore_from_path", {}, kRestart},
+      {"model.restore_from_path", {}, kRestart},
+      {"model.resume_from_checkpoint", {}, kRestart},
+      {"model.peft", {}, "PEFT is not supported; remove it"},
+      {"trainer.accumulate_grad_batches", {"1"}, "use 1 and set model.global_batch_size"},
+      {"exp_manager.create_wandb_logger",
+       {"false"},
+       "W&B is not supported; use false and exp_manager.create_tensorboard_logger=true"},
+      {"exp_manager.create_mlflow_logger", {"false"}, "MLflow is not supported; use false"},
+      {"exp_manager.create_early_stopping_callback", {"false"}, "early stopping is not supported; use false"},
+      {"exp_manager.ema.enable", {"false"}, "averaged weights (EMA) are not supported; use false"},
+      {"exp_manager.checkpoint_callback_params.monitor", {"val_loss"}, "the best checkpoints are those with the lowest val_loss"},
+      {"exp_manager.checkpoint_callback_params.mode", {"min"}, "the best checkpoints are those with the lowest val_loss"},
+      {"model.virtual_pipeline_model_parallel_size", {"1"}, "needs ranks; only 1 is supported in this version"},
+      {"model.expert_model_parallel_size", {"1"}, kMoe},
+      {"model.num_moe_experts", {}, kMoe},
+      {"model.fp8", {"false"}, kFp8},
+      {"model.fp8_params", {"false"}, kFp8},
+      {"model.fsdp", {"false"}, kFsdp},
+      {"model.ub_tp_comm_overlap", {"false"}, "userbuffer overlap is not supported; use false"},
+      {"model.fp32_residual_connection",
+       {"false"},
+       "residuals have the type of the activations; use false or trainer.precision=32"},
+      {"model.fp16_lm_cross_entropy", {"false"}, "the loss is computed in 32 bits; use false"},
+      {"model.pre_process", {"true"}, "the model always has its embedding; use true"},
+      {"model.post_process", {"true"}, "the model always has its output layer; use true"},
+      {"model.transformer_block_type", {"pre_ln"}, kBlock},
+      {"model.attention_type", {"multihead"}, kBlock},
+      {"model.headscale", {"false"}, kBlock},
+      {"model.normalize_attention_scores", {"true"}, kBlock},
+      {"model.qk_layernorm", {"false"}, kBlock},
+      {"model.window_size", {}, kBlock},
+      {"model.ffn_dropout", {"0", "0.0"}, "dropout inside the MLP is not supported; use 0"},
+      {"model.do_layer_norm_weight_decay", {"false"}, "norms are never decayed; use false"},
+      {"model.rotary_interleaved", {"false"}, "rope turns the two halves of a head; use false"},
+      {"model.seq_len_interpolation_factor", {}, kRopeScaling},
+      {"model.scale_positional_embedding", {"false"}, kRopeScaling},
+      {"model.data.dataloader_type", {"single"}, "samples come in one shuffled order; use single"},
+      {"model.data.reset_position_ids", {"false"}, "positions run through the whole sample; use false"},
+      {"model.data.reset_attention_mask", {"false"}, "attention sees the whole sample; use false"},
+      {"model.data.eod_mask_loss", {"false"}, "every target counts in the loss; use false"},
+      {"model.data.shuffle_documents", {"true"}, "documents are always shuffled; use true"},
+      {"model.data.no_seqlen_plus_one_input_tokens", {"false"}, "samples have one token more than the sequence; use false"},
+      {"model.data.add_fim", {"false"}, "fill-in-the-middle is not supported; use false"},
+  };
+  return keys;
+}
+
+std::string find_without_effect(std::string_view key) {
+  for (const std::string& known : keys_without_effect()) {
+    if (!stands_for(known, key)) continue;
+    // A pattern is reported as the key that matched it, a subtree once by its own name.
+    return known.ends_with('*') ? std::string(key) : known;
+  }
+  return {};
+}
+
+const RestrictedKey* find_restricted(std::string_view key) {
+  const auto found =
+      std::ranges::find_if(restricted_keys(), [&](const RestrictedKey& known) { return stands_for(known.key, key); });
+  return found == restricted_keys().end() ? nullptr : &*found;
+}
+
+}  // namespace trireme

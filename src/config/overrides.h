@@ -1,0 +1,27 @@
+// What a user adds to a recipe on the command line, in the notation of Hydra:
+//   a.b=c    sets a key          +a.b=c   adds a key that is not there
+//   ++a.b=c  sets or adds        ~a.b     removes a key
+// A value is null, true, 3, 1e-4, a word, 'quoted text', [a, b] or {key: value}.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/tree.h"
+
+namespace trireme {
+
+struct Override {
+  enum class Action : uint8_t { set, add, set_or_add, remove };
+  Action action = Action::set;
+  std::string key;
+  Tree value;
+  std::string text;  // as typed, for messages
+};
+
+Override parse_override(std::string_view text);
+
+// Whether the key of Action::set may be set at all is the caller's question: it depends on which keys the settings know.
+void apply_override(Tree& recipe, const Override& change);
+
+}  // namespace trireme

@@ -1,0 +1,37 @@
+// Recipes by name: finding them, building them on one another, and turning one into settings.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "config/tree.h"
+
+namespace trireme {
+
+// The folders with recipes that come with the program, those that exist, in the order in which they are searched.
+std::vector<std::string> recipe_folders();
+
+struct ShippedRecipe {
+  std::string name;  // as a user types it: gpt3/126m
+  std::string path;
+  std::string summary;  // the comment in its first line
+};
+std::vector<ShippedRecipe> shipped_recipes();
+
+// The recipe with everything it extends, references not yet resolved. A path ends with .yaml or .yml, or starts with / or a dot;
+// anything else is first looked up among the shipped recipes.
+//
+// `extends: other` or `extends: [one, two]` at the top of a file builds on other recipes: they are merged in their order and the
+// file over them. Names are looked up beside the file first.
+Tree load_recipe(const std::string& name_or_path);
+
+struct ResolvedRecipe {
+  Tree tree;                              // overrides applied, references resolved
+  Settings settings;                      // read and validated
+  std::vector<std::string> ignored_keys;  // known keys without effect here
+};
+
+ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides);
+
+}  // namespace trireme

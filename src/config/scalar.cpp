@@ -1,0 +1,107 @@
+// The meaning of unquoted scalars. NeMo recipes are read by a YAML 1.1 loader in which 1e-4 is a number as well; two of that
+// loader's rules are left out because they surprise: 1:30 is not a count of seconds and 017 is not octal, both stay strings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "config/tree.h"
+
+namespace trireme {
+
+namespace {
+
+template <size_t count>
+bool is_one_of(std::string_view text, const std::array<std::string_view, count>& words) {
+  return std::ranges::find(words, text) != words.end();
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Removes the underscores of 1_000_000; nothing if one stands anywhere but between digits.
+std::optional<std::string> without_underscores(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') {
+      plain += text[i];
+    } else if (i == 0 || i + 1 == text.size() || !is_digit(text[i - 1]) || !is_digit(text[i + 1])) {
+      return std::nullopt;
+    }
+  }
+  return plain;
+}
+
+struct Number {
+  bool negative = false;
+  std::string digits;  // what follows the sign
+};
+
+std::optional<Tree> integer_from(const Number& number, const Origin& origin) {
+  std::string_view digits = number.digits;
+  int base = 10;
+  if (digits.starts_with("0x")) base = 16;
+  if (digits.starts_with("0o")) base = 8;
+  if (digits.starts_with("0b")) base = 2;
+  if (base != 10) digits.remove_prefix(2);
+  if (digits.empty() || (base == 10 && !std::ranges::all_of(digits, is_digit))) return std::nullopt;
+  if (base == 10 && digits.size() > 1 && digits[0] == '0') return std::nullopt;
+  const std::string signed_digits = (number.negative ? "-" : "") + std::string(digits);
+  const char* end = signed_digits.data() + signed_digits.size();
+  int64_t value = 0;
+  const auto [stop, failed] = std::from_chars(signed_digits.data(), end, value, base);
+  if (stop != end || failed != std::errc{}) return std::nullopt;  // too large ones go on as reals
+  return Tree(value, origin);
+}
+
+std::optional<Tree> real_from(const Number& number, const Origin& origin) {
+  if (number.digits == ".inf" || number.digits == ".Inf" || number.digits == ".INF")
+    return Tree(number.negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity(), origin);
+  const bool looks_real = std::ranges::any_of(number.digits, is_digit) &&
+                          (is_digit(number.digits[0]) || number.digits[0] == '.') &&
+                          number.digits.find_first_not_of("0123456789.eE+-") == std::string::npos;
+  const bool leading_zero = number.digits.size() > 1 && number.digits[0] == '0' && is_digit(number.digits[1]);
+  if (!looks_real || leading_zero) return std::nullopt;
+  double value = 0;
+  const char* end = number.digits.data() + number.digits.size();
+  const auto [stop, failed] = std::from_chars(number.digits.data(), end, value);
+  if (stop != end || failed != std::errc{}) return std::nullopt;
+  return Tree(number.negative ? -value : value, origin);
+}
+
+}  // namespace
+
+Tree scalar_from_text(std::string_view text, Origin origin) {
+  static constexpr std::array<std::string_view, 5> kNull = {"", "~", "null", "Null", "NULL"};
+  static constexpr std::array<std::string_view, 9> kTrue = {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"};
+  static constexpr std::array<std::string_view, 9> kFalse = {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"};
+  if (is_one_of(text, kNull)) {
+    Tree null;
+    null.origin = std::move(origin);
+    return null;
+  }
+  if (is_one_of(text, kTrue)) return Tree(true, std::move(origin));
+  if (is_one_of(text, kFalse)) return Tree(false, std::move(origin));
+  if (text == ".nan" || text == ".NaN" || text == ".NAN") return Tree(std::nan(""), std::move(origin));
+
+  const bool has_sign = text[0] == '-' || text[0] == '+';
+  if (const auto digits = without_underscores(text.substr(has_sign ? 1 : 0)); digits && !digits->empty()) {
+    const Number number{text[0] == '-', *digits};
+    if (auto integer = integer_from(number, origin)) return *integer;
+    if (auto real = real_from(number, origin)) return *real;
+  }
+  return Tree(std::string(text), std::move(origin));
+}
+
+std::string real_text(double value) {
+  if (std::isnan(value)) return ".nan";
+  if (std::isinf(value)) return value < 0 ? "-.inf" : ".inf";
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+}  // namespace trireme

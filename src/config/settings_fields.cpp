@@ -1,0 +1,213 @@
+#include "config/settings_fields.h"
+
+#include <limits>
+
+#include "config/field_kinds.h"
+
+namespace trireme {
+
+namespace {
+
+// Upper limits are far above what anyone trains, and low enough that sums and products of a few of them fit an int64_t.
+constexpr int64_t kMaxSteps = 1'000'000'000'000;
+constexpr int64_t kMaxBatch = 1 << 20;
+constexpr int64_t kMaxWidth = 1 << 20;
+constexpr int64_t kMaxSequence = 1 << 24;
+constexpr int64_t kMaxVocabulary = 1 << 24;
+constexpr int64_t kMaxRanks = 1 << 20;
+
+constexpr IntegerRange kSteps = {0, kMaxSteps};
+constexpr IntegerRange kRanks = {1, kMaxRanks};
+constexpr IntegerRange kWidth = {1, kMaxWidth};
+const IntegerRange kWidthOrNull = {0, kMaxWidth, 0};
+constexpr RealRange kRate = {0, 100};
+constexpr RealRange kEpsilon = {1e-30, 1};  // 0 would divide by zero
+constexpr RealRange kProbability = {0, 1, Most::excluded};
+
+std::vector<Row<TrainerSettings>> trainer_rows() {
+  using S = TrainerSettings;
+  return {
+      integer("num_nodes", &S::num_nodes, kRanks, "machines"),
+      integer("devices", &S::devices, kRanks, "ranks on each machine"),
+      refuse(
+          choice(
+              "precision", &S::precision,
+              {{"32", Precision::f32}, {"32-true", Precision::f32}, {"bf16", Precision::bf16}, {"bf16-mixed", Precision::bf16}},
+              "type of activations and working weights; masters and optimizer state are 32-bit"),
+          {"16", "fp16", "16-mixed", "16-true"}, "fp16 with loss scaling is not supported; use bf16"),
+      integer("max_steps", &S::max_steps, {1, kMaxSteps}, "optimizer steps of the run"),
+      duration("max_time", &S::max_time, "stop and save after this time"),
+      integer("log_every_n_steps", &S::log_every_n_steps, {1, kMaxSteps}, "steps between log lines"),
+      batch_count("val_check_interval", &S::val_check_interval, {0, kMaxSteps, 0}, "steps between validations; null: none"),
+      batch_count("limit_val_batches", &S::limit_val_batches, kSteps, "global batches in a validation"),
+      real("gradient_clip_val", &S::gradient_clip_val, {0, 1e9, Most::included, 0}, "largest gradient norm; null: no clipping"),
+      choice("on_nonfinite", &S::on_nonfinite, {{"skip", OnNonfinite::skip}, {"stop", OnNonfinite::stop}},
+             "what to do with a step whose gradients are NaN or infinite"),
+      choice("backend", &S::backend, {{"cpu", BackendKind::cpu}, {"reference", BackendKind::reference}}, "what computes"),
+      integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use"),
+  };
+}
+
+std::vector<Row<CheckpointSettings>> checkpoint_rows() {
+  using S = CheckpointSettings;
+  return {
+      integer("every_n_train_steps", &S::every_n_train_steps, {0, kMaxSteps, 0},
+              "steps between checkpoints; null: only at the end"),
+      integer("save_top_k", &S::save_top_k, kSteps, "checkpoints kept for the best validation loss"),
+      integer("keep_last", &S::keep_last, {1, kMaxSteps}, "most recent checkpoints kept"),
+  };
+}
+
+std::vector<Row<ExpManagerSettings>> exp_manager_rows() {
+  using S = ExpManagerSettings;
+  const S defaults;
+  std::vector<Row<S>> rows = {
+      text("explicit_log_dir", &S::explicit_log_dir, "", "folder of the run; null: exp_dir/name/TIME"),
+      text("exp_dir", &S::exp_dir, defaults.exp_dir, "folder of all runs"),
+      text("name", &S::name, defaults.name, "name of the run"),
+      boolean("resume_if_exists", &S::resume_if_exists, "go on from the last checkpoint of the folder"),
+      boolean("resume_ignore_no_checkpoint", &S::resume_ignore_no_checkpoint, "start anew if there is no checkpoint to resume"),
+      boolean("create_checkpoint_callback", &S::create_checkpoint_callback, "save checkpoints"),
+      boolean("create_dllogger_logger", &S::create_dllogger_logger, "write dllogger.json"),
+      boolean("create_tensorboard_logger", &S::create_tensorboard_logger, "write TensorBoard events"),
+      integer("step_timing_kwargs.buffer_size", &S::step_timing_buffer, {0, 1 << 20},
+              "steps in the running mean of the step time"),
+  };
+  mount(
+      rows, "checkpoint_callback_params.", checkpoint_rows(), [](auto& s) -> auto& { return s.checkpoint; });
+  return rows;
+}
+
+std::vector<Row<ScheduleSettings>> schedule_rows() {
+  using S = ScheduleSettings;
+  return {
+      text_choice("name", &S::name, {"CosineAnnealing", "constant"}, "course of the learning rate"),
+      integer("warmup_steps", &S::warmup_steps, kSteps, "steps of linear warm-up"),
+      integer("constant_steps", &S::constant_steps, kSteps, "steps at min_lr at the end"),
+      real("min_lr", &S::min_lr, kRate, "learning rate at the end"),
+  };
+}
+
+std::vector<Row<OptimSettings>> optim_rows() {
+  using S = OptimSettings;
+  std::vector<Row<S>> rows = {
+      text_choice("name", &S::name, {"adamw", "fused_adam", "distributed_fused_adam", "mcore_distributed_optim"},
+                  "every name means AdamW"),
+      real("lr", &S::lr, kRate, "largest learning rate"),
+      real("weight_decay", &S::weight_decay, kRate, "decay of weight matrices and embeddings"),
+      real_pair("betas", &S::beta1, &S::beta2, kProbability, "decay of the running means of gradient and squared gradient"),
+      real("eps", &S::eps, kEpsilon, "added to the root of the squared gradient"),
+  };
+  mount(
+      rows, "sched.", schedule_rows(), [](auto& s) -> auto& { return s.sched; });
+  return rows;
+}
+
+std::vector<Row<DataSettings>> data_rows() {
+  using S = DataSettings;
+  return {
+      refuse(text_choice("data_impl", &S::data_impl, {"mock", "mock_legacy", "text"}, "where samples come from"),
+             {"mmap", "retro"}, "indexed datasets are not supported in this version; use mock, mock_legacy or text"),
+      text_list("data_prefix", &S::data_prefix, "data_impl text: the files, read as bytes"),
+      text("splits_string", &S::splits_string, S{}.splits_string, "shares of training, validation and test data"),
+  };
+}
+
+std::vector<Row<ModelSettings>> size_rows() {
+  using S = ModelSettings;
+  return {
+      integer("micro_batch_size", &S::micro_batch_size, {1, kMaxBatch}, "samples a rank works on at once"),
+      integer("global_batch_size", &S::global_batch_size, {1, kMaxBatch}, "samples in a step"),
+      integer_list("rampup_batch_size", &S::rampup_batch_size, {0, kMaxSteps}, "[start, increment, samples]; null: no ramp-up"),
+      integer("tensor_model_parallel_size", &S::tensor_model_parallel_size, kRanks, "ranks that share each layer"),
+      integer("pipeline_model_parallel_size", &S::pipeline_model_parallel_size, kRanks, "ranks that share the stack of layers"),
+      integer("context_parallel_size", &S::context_parallel_size, kRanks, "ranks that share each sequence"),
+      boolean("sequence_parallel", &S::sequence_parallel, "cut norms and dropouts over the tensor parallel ranks"),
+      integer("encoder_seq_length", &S::encoder_seq_length, {1, kMaxSequence}, "tokens in a sample"),
+      integer("max_position_embeddings", &S::max_position_embeddings, {1, kMaxSequence}, "rows of the position embedding"),
+      integer("num_layers", &S::num_layers, {1, 10'000}, "transformer blocks"),
+      integer("hidden_size", &S::hidden_size, kWidth, "width of the model"),
+      integer("ffn_hidden_size", &S::ffn_hidden_size, kWidthOrNull, "width inside the MLP; null: 4 * hidden_size"),
+      integer("num_attention_heads", &S::num_attention_heads, kWidth, "query heads"),
+      integer("num_query_groups", &S::num_query_groups, kWidthOrNull, "key and value heads; null: as many as query heads"),
+      integer("kv_channels", &S::kv_channels, kWidthOrNull, "width of a head; null: hidden_size / num_attention_heads"),
+      integer("vocab_size", &S::vocab_size, {0, kMaxVocabulary, 0}, "tokens; null: the tokenizer's"),
+      integer("make_vocab_size_divisible_by", &S::make_vocab_size_divisible_by, {1, 1 << 16},
+              "the vocabulary is padded to a multiple"),
+  };
+}
+
+std::vector<Row<ModelSettings>> architecture_rows() {
+  using S = ModelSettings;
+  return {
+      real("init_method_std", &S::init_method_std, kRate, "standard deviation of initial weights"),
+      boolean("use_scaled_init_method", &S::use_scaled_init_method,
+              "divide it by sqrt(2 * num_layers) where a block adds to its input"),
+      real("hidden_dropout", &S::hidden_dropout, kProbability, "dropout of embeddings and of what a block adds"),
+      real("attention_dropout", &S::attention_dropout, kProbability, "dropout of attention probabilities"),
+      choice("normalization", &S::normalization,
+             {{"layernorm", Normalization::layernorm},
+              {"layernorm1p", Normalization::layernorm1p},
+              {"rmsnorm", Normalization::rmsnorm}},
+             "the norm before each half of a block"),
+      real("layernorm_epsilon", &S::layernorm_epsilon, kEpsilon, "added to the variance in a norm"),
+      choice("position_embedding_type", &S::position_embedding_type,
+             {{"learned_absolute", PositionEmbedding::learned_absolute},
+              {"rope", PositionEmbedding::rope},
+              {"none", PositionEmbedding::none}},
+             "how positions enter the model"),
+      real("rotary_percentage", &S::rotary_percentage, {0, 1}, "share of a head that rope turns"),
+      real("rotary_base", &S::rotary_base, {1, 1e12}, "base of the angles of rope"),
+      choice("activation", &S::activation,
+             {{"gelu", MlpActivation::gelu},
+              {"fast-swiglu", MlpActivation::swiglu},
+              {"swiglu", MlpActivation::swiglu},
+              {"gelu_erf", MlpActivation::gelu_erf}},
+             "activation of the MLP; gelu is the tanh form"),
+      boolean("bias", &S::bias, "biases in linear layers"),
+      boolean("share_embeddings_and_output_weights", &S::share_embeddings_and_output_weights,
+              "one matrix for embedding and output"),
+      boolean("parallel_residual", &S::parallel_residual, "attention and MLP side by side on the same input, as in GPT-NeoX"),
+      choice("activations_checkpoint_granularity", &S::activations_checkpoint_granularity,
+             {{"null", RecomputeGranularity::none},
+              {"selective", RecomputeGranularity::selective},
+              {"full", RecomputeGranularity::full}},
+             "what backward computes again instead of keeping it"),
+      choice("activations_checkpoint_method", &S::activations_checkpoint_method,
+             {{"uniform", RecomputeMethod::uniform}, {"block", RecomputeMethod::block}, {"null", RecomputeMethod::uniform}},
+             "full: keep the input of every n-th block, or recompute the first n blocks"),
+      integer("activations_checkpoint_num_layers", &S::activations_checkpoint_num_layers, {0, 10'000, 1},
+              "full: the n of the method"),
+      integer("seed", &S::seed, {0, std::numeric_limits<int64_t>::max()}, "seed of every random draw"),
+  };
+}
+
+std::vector<Row<ModelSettings>> model_rows() {
+  std::vector<Row<ModelSettings>> rows;
+  const auto whole = [](auto& s) -> auto& { return s; };
+  mount(rows, "", size_rows(), whole);
+  mount(rows, "", architecture_rows(), whole);
+  mount(
+      rows, "optim.", optim_rows(), [](auto& s) -> auto& { return s.optim; });
+  mount(
+      rows, "data.", data_rows(), [](auto& s) -> auto& { return s.data; });
+  return rows;
+}
+
+}  // namespace
+
+const std::vector<Field>& settings_fields() {
+  static const std::vector<Field> fields = [] {
+    std::vector<Field> rows;
+    mount(
+        rows, "trainer.", trainer_rows(), [](auto& s) -> auto& { return s.trainer; });
+    mount(
+        rows, "exp_manager.", exp_manager_rows(), [](auto& s) -> auto& { return s.exp_manager; });
+    mount(
+        rows, "model.", model_rows(), [](auto& s) -> auto& { return s.model; });
+    return rows;
+  }();
+  return fields;
+}
+
+}  // namespace trireme

@@ -1,0 +1,18 @@
+// Typed settings as text.
+#pragma once
+
+#include <string>
+
+#include "config/settings.h"
+#include "config/tree.h"
+
+namespace trireme {
+
+// Every setting under its key: a complete recipe that gives the same settings again.
+Tree to_tree(const Settings& settings);
+std::string to_yaml(const Settings& settings);
+
+// One setting a line: key, default, help, what it accepts.
+std::string settings_help();
+
+}  // namespace trireme

@@ -1,0 +1,121 @@
+#include "config/settings_reader.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/interpolation.h"
+#include "config/known_keys.h"
+#include "config/settings_fields.h"
+#include "config/suggestions.h"
+
+namespace trireme {
+
+namespace {
+
+const Field* find_field(std::string_view key) {
+  const auto& fields = settings_fields();
+  const auto field = std::ranges::find(fields, key, &Field::key);
+  return field == fields.end() ? nullptr : &*field;
+}
+
+// Every key a message may suggest.
+const std::vector<std::string>& known_keys() {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> all;
+    for (const Field& field : settings_fields()) all.push_back(field.key);
+    for (const RestrictedKey& restricted : restricted_keys()) all.push_back(restricted.key);
+    for (const std::string& ignored : keys_without_effect())
+      if (!ignored.ends_with('*')) all.push_back(ignored);
+    return all;
+  }();
+  return keys;
+}
+
+// A key that only groups others, such as model.optim.
+bool is_group(const std::string& key) {
+  return std::ranges::any_of(known_keys(), [&](const std::string& known) { return known.starts_with(key + "."); });
+}
+
+class Reader {
+ public:
+  ReadSettings read(const Tree& recipe) {
+    // A width that nobody gave follows from the others.
+    result_.settings.model.ffn_hidden_size = 0;
+    if (!recipe.is_map() && !recipe.is_null())
+      throw UserError("a recipe must be a map of keys such as trainer: and model:{}", recipe.where_suffix());
+    if (recipe.is_map()) read_group(recipe, "");
+    complete(recipe);
+    return std::move(result_);
+  }
+
+ private:
+  void read_group(const Tree& group, const std::string& path) {
+    for (const Tree::Entry& entry : group.map()) read_key(join_path(path, entry.key), entry.value);
+  }
+
+  void read_key(const std::string& key, const Tree& value) {
+    if (const Field* field = find_field(key)) return read_field(*field, value);
+    if (const RestrictedKey* restricted = find_restricted(key)) return check_restricted(*restricted, key, value);
+    if (const std::string ignored = find_without_effect(key); !ignored.empty()) {
+      if (std::ranges::find(result_.ignored_keys, ignored) == result_.ignored_keys.end()) result_.ignored_keys.push_back(ignored);
+      return;
+    }
+    if (!is_group(key)) complain_about(key, value);
+    if (value.is_map()) return read_group(value, key);
+    if (!value.is_null()) throw UserError("{}={}: {} is a group of keys{}", key, value.text(), key, value.where_suffix());
+  }
+
+  // Of an unknown group, its first key: optim.lr, meant for model.optim.lr, can only be recognised by its end.
+  [[noreturn]] static void complain_about(const std::string& key, const Tree& value) {
+    if (!value.is_map() || value.map().empty()) throw_unknown_key(key, value.where_suffix());
+    const Tree::Entry& first = value.map().front();
+    complain_about(join_path(key, first.key), first.value);
+  }
+
+  void read_field(const Field& field, const Tree& value) {
+    if (is_missing_value(value)) throw UserError("{} must be given: {}{}", field.key, field.accepts, value.where_suffix());
+    try {
+      field.read(result_.settings, value);
+    } catch (const BadValue& bad) {
+      throw UserError("{}={}: {}{}", field.key, value.text(), bad.reason, value.where_suffix());
+    }
+  }
+
+  static void check_restricted(const RestrictedKey& restricted, const std::string& key, const Tree& value) {
+    if (value.is_null() || std::ranges::find(restricted.accepted, value.text()) != restricted.accepted.end()) return;
+    throw UserError("{}={}: {}{}", key, value.text(), restricted.reason, value.where_suffix());
+  }
+
+  // What follows from several keys.
+  void complete(const Tree& recipe) {
+    ModelSettings& model = result_.settings.model;
+    if (model.ffn_hidden_size == 0) model.ffn_hidden_size = 4 * model.hidden_size;
+    // Made-up data has no tokenizer to ask, but its recipes name the one whose size they mean.
+    constexpr int64_t kGpt2Vocabulary = 50257;
+    const Tree* tokenizer = recipe.find("model.tokenizer.type");
+    const bool is_gpt2 = tokenizer != nullptr && tokenizer->text() == "GPT2BPETokenizer";
+    if (model.vocab_size == 0 && model.data.data_impl != "text" && is_gpt2) model.vocab_size = kGpt2Vocabulary;
+
+    const Tree* data_length = recipe.find("model.data.seq_length");
+    if (data_length != nullptr && !data_length->is_null() && data_length->text() != std::to_string(model.encoder_seq_length))
+      throw UserError("model.data.seq_length={}: must equal model.encoder_seq_length={}{}", data_length->text(),
+                      model.encoder_seq_length, data_length->where_suffix());
+  }
+
+  ReadSettings result_;
+};
+
+}  // namespace
+
+ReadSettings read_settings(const Tree& recipe) { return Reader().read(recipe); }
+
+bool is_known_key(std::string_view key) {
+  return find_field(key) != nullptr || find_restricted(key) != nullptr || !find_without_effect(key).empty() ||
+         is_group(std::string(key));
+}
+
+void throw_unknown_key(std::string_view key, const std::string& where_suffix) {
+  throw UserError("{}: unknown key{}{}", key, did_you_mean(key, known_keys()), where_suffix);
+}
+
+}  // namespace trireme

@@ -1,0 +1,173 @@
+#include "config/validate.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/fields.h"
+
+namespace trireme {
+
+namespace {
+
+// "1, 2, 4, 8 or 16": the divisors of n, at most the eight nearest to `wanted`.
+std::string divisors_near(int64_t n, int64_t wanted) {
+  std::vector<int64_t> divisors;
+  for (int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    divisors.push_back(d);
+    if (d * d != n) divisors.push_back(n / d);
+  }
+  constexpr size_t kMost = 8;
+  std::ranges::sort(divisors, {}, [&](int64_t d) { return std::abs(d - wanted); });
+  divisors.resize(std::min(divisors.size(), kMost));
+  std::ranges::sort(divisors);
+  std::vector<std::string> names;
+  for (const int64_t d : divisors) names.push_back(std::to_string(d));
+  return join_names(names);
+}
+
+void require_single_rank(const Settings& settings) {
+  const auto require_one = [](const char* key, int64_t value) {
+    if (value != 1) throw UserError("{}={}: needs ranks; only 1 is supported in this version", key, value);
+  };
+  require_one("trainer.num_nodes", settings.trainer.num_nodes);
+  require_one("trainer.devices", settings.trainer.devices);
+  require_one("model.tensor_model_parallel_size", settings.model.tensor_model_parallel_size);
+  require_one("model.pipeline_model_parallel_size", settings.model.pipeline_model_parallel_size);
+  require_one("model.context_parallel_size", settings.model.context_parallel_size);
+}
+
+void validate_heads(const ModelSettings& model) {
+  if (model.kv_channels == 0 && model.hidden_size % model.num_attention_heads != 0)
+    throw UserError("model.num_attention_heads={} does not divide model.hidden_size={}; use {}, or set model.kv_channels",
+                    model.num_attention_heads, model.hidden_size, divisors_near(model.hidden_size, model.num_attention_heads));
+  if (model.num_attention_heads % model.groups() != 0)
+    throw UserError("model.num_query_groups={} does not divide model.num_attention_heads={}; use {}", model.num_query_groups,
+                    model.num_attention_heads, divisors_near(model.num_attention_heads, model.num_query_groups));
+}
+
+void validate_positions(const ModelSettings& model) {
+  const bool learned = model.position_embedding_type == PositionEmbedding::learned_absolute;
+  if (learned && model.encoder_seq_length > model.max_position_embeddings)
+    throw UserError("model.encoder_seq_length={} is longer than model.max_position_embeddings={}; use at least {} positions",
+                    model.encoder_seq_length, model.max_position_embeddings, model.encoder_seq_length);
+  const int64_t turned = model.rotary_dims();
+  if (model.position_embedding_type == PositionEmbedding::rope && (turned < 2 || turned % 2 != 0))
+    throw UserError("model.rotary_percentage={} turns {} of {} dimensions of a head; rope needs an even number, at least 2",
+                    model.rotary_percentage, turned, model.head_width());
+}
+
+void validate_batches(const ModelSettings& model) {
+  if (model.global_batch_size % model.micro_batch_size != 0)
+    throw UserError("model.micro_batch_size={} does not divide model.global_batch_size={}; use {}", model.micro_batch_size,
+                    model.global_batch_size, divisors_near(model.global_batch_size, model.micro_batch_size));
+  const std::vector<int64_t>& rampup = model.rampup_batch_size;
+  if (rampup.empty()) return;
+  const auto fail = [&](const std::string& what) {
+    throw UserError("model.rampup_batch_size=[{}]: {}", fmt::join(rampup, ","), what);
+  };
+  if (rampup.size() != 3) return fail("expected [start, increment, samples]");
+  const int64_t start = rampup[0], increment = rampup[1];
+  if (start < 1 || start > model.global_batch_size)
+    return fail(fmt::format("start must be from 1 to model.global_batch_size={}", model.global_batch_size));
+  if (increment < 1) return fail("increment must be at least 1");
+  if (start % model.micro_batch_size != 0 || increment % model.micro_batch_size != 0)
+    return fail(fmt::format("start and increment must be multiples of model.micro_batch_size={}", model.micro_batch_size));
+  if ((model.global_batch_size - start) % increment != 0)
+    return fail(fmt::format("increments of {} do not lead from {} to model.global_batch_size={}", increment, start,
+                            model.global_batch_size));
+}
+
+void validate_recompute(const ModelSettings& model) {
+  if (model.activations_checkpoint_granularity != RecomputeGranularity::full) return;
+  // NeMo recipes write block with 0 for no recompute at all.
+  const int64_t least = model.activations_checkpoint_method == RecomputeMethod::block ? 0 : 1;
+  const int64_t layers = model.activations_checkpoint_num_layers;
+  if (layers < least || layers > model.num_layers)
+    throw UserError("model.activations_checkpoint_num_layers={}: expected {} to model.num_layers={}", layers, least,
+                    model.num_layers);
+}
+
+void validate_optimizer(const OptimSettings& optim) {
+  if (optim.sched.min_lr > optim.lr)
+    throw UserError("model.optim.sched.min_lr={} is larger than model.optim.lr={}; use at most that", optim.sched.min_lr,
+                    optim.lr);
+}
+
+// "99990,8,2": one to three shares, of which training has some.
+void validate_splits(const std::string& splits) {
+  const auto fail = [&] {
+    throw UserError("model.data.splits_string={}: expected shares of training, validation and test data such as 99990,8,2",
+                    splits);
+  };
+  std::vector<double> shares;
+  for (size_t begin = 0; begin <= splits.size();) {
+    const size_t end = std::min(splits.find_first_of(",/", begin), splits.size());
+    const Tree share = scalar_from_text(trimmed(std::string_view(splits).substr(begin, end - begin)));
+    if (share.kind() == Tree::Kind::integer)
+      shares.push_back(static_cast<double>(share.integer()));
+    else if (share.kind() == Tree::Kind::real)
+      shares.push_back(share.real());
+    else
+      fail();
+    if (!std::isfinite(shares.back()) || shares.back() < 0) fail();
+    begin = end + 1;
+  }
+  if (shares.size() > 3 || shares[0] <= 0) fail();
+}
+
+void validate_data(const ModelSettings& model) {
+  const DataSettings& data = model.data;
+  if (data.data_impl != "text") {
+    if (model.vocab_size == 0)
+      throw UserError("model.vocab_size must be given: data_impl {} has no tokenizer; use for example 50257", data.data_impl);
+  } else {
+    if (data.data_prefix.empty())
+      throw UserError("model.data.data_prefix must be given: data_impl text needs files, for example [a.txt]");
+    for (const std::string& prefix : data.data_prefix)
+      if (!scalar_from_text(prefix).is_string())
+        throw UserError("model.data.data_prefix: weights such as {} are not supported with data_impl text; list only files",
+                        prefix);
+  }
+  validate_splits(data.splits_string);
+}
+
+// Counts of elements and bytes are int64_t everywhere. These products, made in double, leave a wide margin below its limit.
+void validate_magnitude(const ModelSettings& model) {
+  constexpr double kMaxElements = 1e15;
+  const auto as_double = [](int64_t n) { return static_cast<double>(n); };
+  const double C = as_double(model.hidden_size), F = as_double(model.ffn_hidden_size), L = as_double(model.num_layers);
+  const double V = as_double(model.padded_vocabulary()), T = as_double(model.encoder_seq_length);
+  const double H = as_double(model.num_attention_heads), G = as_double(model.groups()), D = as_double(model.head_width());
+  const double parameters =
+      L * (2 * C * H * D + 2 * C * G * D + 3 * C * F) + 2 * V * C + as_double(model.max_position_embeddings) * C;
+  if (parameters > kMaxElements)
+    throw UserError("model.hidden_size={} with model.num_layers={} makes {:.1e} parameters; the limit is {:.0e}",
+                    model.hidden_size, model.num_layers, parameters, kMaxElements);
+  const double widest = std::max({V, 2 * F, (H + 2 * G) * D, H * T});
+  if (const double elements = as_double(model.micro_batch_size) * T * widest; elements > kMaxElements)
+    throw UserError(
+        "model.micro_batch_size={} with model.encoder_seq_length={} makes tensors of {:.1e} elements; the limit is {:.0e}",
+        model.micro_batch_size, model.encoder_seq_length, elements, kMaxElements);
+}
+
+}  // namespace
+
+void validate(const Settings& settings) {
+  require_single_rank(settings);
+  validate_heads(settings.model);
+  validate_positions(settings.model);
+  validate_batches(settings.model);
+  validate_recompute(settings.model);
+  validate_optimizer(settings.model.optim);
+  validate_data(settings.model);
+  validate_magnitude(settings.model);
+}
+
+}  // namespace trireme

@@ -1,0 +1,181 @@
+#include <yaml-cpp/anchor.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "base/error.h"
+#include "config/yaml.h"
+
+namespace trireme {
+
+namespace {
+
+// A recipe has a few hundred values. The limits only stop files that are something else, or that mean harm.
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxDepth = 64;
+constexpr int64_t kMaxValues = 20'000;  // aliases count as what they stand for
+
+int64_t count_values(const Tree& tree) {
+  int64_t count = 1;
+  if (tree.is_list())
+    for (const Tree& item : tree.list()) count += count_values(item);
+  if (tree.is_map())
+    for (const Tree::Entry& entry : tree.map()) count += count_values(entry.value);
+  return count;
+}
+
+// Builds the tree while the parser runs, so that the limits hold before memory or stack is spent.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(const std::string& name) : file_(std::make_shared<const std::string>(name)) {}
+
+  Tree take_root() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (documents_++ > 0) fail(mark, "a second document starts here; a recipe is one document");
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (wants_key()) fail(mark, "a key is missing before ':'");
+    Tree null;
+    null.origin = origin(mark);
+    add(mark, anchor, std::move(null));
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (wants_key()) fail(mark, "an alias cannot be a key");
+    const auto anchored = anchored_.find(anchor);
+    if (anchored == anchored_.end()) fail(mark, "an alias stands inside the value it repeats");
+    values_ += count_values(anchored->second);
+    add(mark, YAML::NullAnchor, anchored->second);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+    if (wants_key())
+      begin_entry(mark, text);
+    else if (tag == "?" || is_core_tag(tag, {"int", "float", "bool", "null"}))
+      add(mark, anchor, scalar_from_text(text, origin(mark)));
+    else if (tag == "!" || is_core_tag(tag, {"str"}))  // "!" is how the parser marks a quoted scalar
+      add(mark, anchor, Tree(text, origin(mark)));
+    else
+      fail(mark, fmt::format("the tag {} is not supported; remove it", tag));
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    open(mark, anchor, Tree(Tree::List{}, origin(mark)));
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    open(mark, anchor, Tree(Tree::Map{}, origin(mark)));
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    Tree tree;
+    YAML::Mark mark;
+    YAML::anchor_t anchor;
+    std::optional<std::string> key;  // the key whose value comes next
+  };
+
+  Origin origin(const YAML::Mark& mark) const { return {file_, mark.line + 1}; }
+
+  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) const {
+    throw UserError("{}:{}: {}", *file_, mark.line + 1, what);
+  }
+
+  static bool is_core_tag(const std::string& tag, std::initializer_list<std::string_view> names) {
+    constexpr std::string_view kPrefix = "tag:yaml.org,2002:";
+    return tag.starts_with(kPrefix) && std::ranges::find(names, std::string_view(tag).substr(kPrefix.size())) != names.end();
+  }
+
+  bool wants_key() const { return !open_.empty() && open_.back().tree.is_map() && !open_.back().key; }
+
+  void begin_entry(const YAML::Mark& mark, const std::string& key) {
+    if (key == "<<") fail(mark, "YAML merge keys (<<) are not supported; use extends: to build on another recipe");
+    const Tree::Map& map = open_.back().tree.map();
+    if (std::ranges::find(map, key, &Tree::Entry::key) != map.end()) fail(mark, fmt::format("the key {} is given twice", key));
+    open_.back().key = key;
+  }
+
+  void open(const YAML::Mark& mark, YAML::anchor_t anchor, Tree tree) {
+    if (wants_key()) fail(mark, "a key must be a plain word, not a list or a map");
+    if (open_.size() >= kMaxDepth) fail(mark, fmt::format("more than {} levels of nesting", kMaxDepth));
+    open_.push_back({std::move(tree), mark, anchor, std::nullopt});
+  }
+
+  void close() {
+    Open done = std::move(open_.back());
+    open_.pop_back();
+    add(done.mark, done.anchor, std::move(done.tree));
+  }
+
+  void add(const YAML::Mark& mark, YAML::anchor_t anchor, Tree tree) {
+    if (++values_ > kMaxValues) fail(mark, fmt::format("more than {} values", kMaxValues));
+    if (anchor != YAML::NullAnchor) anchored_[anchor] = tree;
+    if (open_.empty()) {
+      root_ = std::move(tree);
+    } else if (Open& parent = open_.back(); parent.tree.is_list()) {
+      parent.tree.list().push_back(std::move(tree));
+    } else {
+      parent.tree.map().push_back({std::move(*parent.key), std::move(tree)});
+      parent.key.reset();
+    }
+  }
+
+  std::shared_ptr<const std::string> file_;
+  int documents_ = 0;
+  int64_t values_ = 0;
+  std::vector<Open> open_;  // the lists and maps around the current place, outermost first
+  std::map<YAML::anchor_t, Tree> anchored_;
+  Tree root_;
+};
+
+void require_text(std::string_view text, const std::string& name) {
+  int line = 1;
+  for (const char c : text) {
+    if (c == '\n') ++line;
+    if (const auto byte = static_cast<unsigned char>(c); (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7f)
+      throw UserError("{}:{}: not a text file (it contains the byte 0x{:02x})", name, line, byte);
+  }
+}
+
+}  // namespace
+
+Tree read_yaml(std::string_view text, const std::string& name) {
+  if (text.size() > kMaxBytes) throw UserError("{}:1: larger than {} bytes, too large for a recipe", name, kMaxBytes);
+  require_text(text, name);
+  TreeBuilder builder(name);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    throw UserError("{}:{}: not valid YAML: {}", name, error.mark.line + 1, error.msg);
+  }
+  return builder.take_root();
+}
+
+Tree read_yaml_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw UserError("{}:1: a folder, not a recipe file", path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError("{}:1: cannot be opened: {}", path, std::strerror(errno));
+  std::string text(kMaxBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (file.bad()) throw UserError("{}:1: cannot be read: {}", path, std::strerror(errno));
+  return read_yaml(text, path);
+}
+
+}  // namespace trireme

@@ -1,0 +1,88 @@
+#include "config/interpolation.h"
+
+#include <gtest/gtest.h>
+
+#include "config/user_error.h"
+#include "config/yaml.h"
+
+namespace trireme {
+namespace {
+
+struct Case {
+  std::string text;
+  std::string expected;
+};
+
+TEST(Interpolation, ReplacesReferences) {
+  const Case cases[] = {
+      {"a: 3\nb: ${a}\n", "{a:3,b:3}"},
+      {"b: ${a}\na: 3\n", "{b:3,a:3}"},
+      {"a: {x: 1, y: '${.x}', z: {w: '${..x}'}}\n", "{a:{x:1,y:1,z:{w:1}}}"},
+      {"x: 9\na: {b: {c: '${...x}'}}\n", "{x:9,a:{b:{c:9}}}"},
+      {"x: '${.y}'\ny: 2\n", "{x:2,y:2}"},
+      {"a: {b: [1, 2]}\nc: ${a}\n", "{a:{b:[1,2]},c:{b:[1,2]}}"},
+      {"a: [5, '${b}']\nb: 6\nc: ${a.1}\n", "{a:[5,6],b:6,c:6}"},
+      {"a: ${b}\nb: ${c}\nc: {d: 1}\ne: ${a.d}\n", "{a:{d:1},b:{d:1},c:{d:1},e:1}"},
+      {"dir: /data\nfile: ${dir}/my_${n}.bin\nn: 3\n", "{dir:/data,file:/data/my_3.bin,n:3}"},
+      {"kind: small\nsizes: {small: 1, large: 2}\nx: '${sizes.${kind}}'\n", "{kind:small,sizes:{small:1,large:2},x:1}"},
+      {"a: ${multiply:4, ${.b}}\nb: 3\n", "{a:12,b:3}"},
+      {"a: ${multiply:0.5,3}\n", "{a:1.5}"},
+      {"a: ${multiply:${multiply:2,3},${divide_floor:${b},2}}\nb: 5\n", "{a:12,b:5}"},
+      {"a: ${divide_ceil:7,2}\nb: ${divide_floor:7,2}\nc: ${divide_ceil:-7,2}\nd: ${divide_floor:-7,2}\n", "{a:4,b:3,c:-3,d:-4}"},
+      {"a: ${divide_ceil:6,3}\nb: ${divide_floor:7.5,2}\n", "{a:2,b:3}"},
+      {"a: $5 {b} $\n", "{a:$5 {b} $}"},
+      {"a: ???\n", "{a:???}"},
+  };
+  for (const Case& c : cases) {
+    Tree tree = read_yaml(c.text, "i.yaml");
+    resolve_interpolations(tree);
+    EXPECT_EQ(tree.text(), c.expected) << c.text;
+  }
+}
+
+TEST(Interpolation, KeepsTheKindAndPlace) {
+  Tree tree = read_yaml("a: 3\nb: ${a}\nc: x${a}\n", "i.yaml");
+  resolve_interpolations(tree);
+  EXPECT_EQ(tree.find("b")->kind(), Tree::Kind::integer);
+  EXPECT_EQ(tree.find("b")->where(), "i.yaml:2");
+  EXPECT_EQ(tree.find("c")->kind(), Tree::Kind::string);
+}
+
+TEST(Interpolation, Mistakes) {
+  const Case cases[] = {
+      {"a: ${b}\n", "a=${b}: the recipe has no b (i.yaml:1)"},
+      {"a: {x: '${.b}'}\nb: 1\n", "a.x=${.b}: the recipe has no a.b (i.yaml:1)"},
+      {"a: '${..b}'\n", "a=${..b}: ..b points above the top of the recipe (i.yaml:1)"},
+      {"a: ${a}\n", "a refers to itself: a -> a (i.yaml:1)"},
+      {"a: ${b}\nb: ${c}\nc: ${a}\n", "a refers to itself: a -> b -> c -> a (i.yaml:1)"},
+      {"a: {b: '${a}'}\n", "a.b refers to itself: a.b -> a.b (i.yaml:1)"},
+      {"a: '${b'\nb: 1\n", "a=${b: the closing } of ${ is missing (i.yaml:1)"},
+      {"a: ${}\n", "a=${}: a reference must name a key (i.yaml:1)"},
+      {"a: ${..}\n", "a=${..}: a reference must name a key (i.yaml:1)"},
+      {"a: ${b}\nb: ???\n", "b: must be given, because a refers to it (i.yaml:2)"},
+      {"a: ${power:2,3}\n", "a=${power:2,3}: there is no power; use multiply, divide_ceil or divide_floor (i.yaml:1)"},
+      {"a: ${multiply:2}\n", "a=${multiply:2}: multiply needs two numbers, not 1 (i.yaml:1)"},
+      {"a: ${multiply:2,x}\n", "a=${multiply:2,x}: multiply needs numbers, not 'x' (i.yaml:1)"},
+      {"a: ${divide_floor:2,0}\n", "a=${divide_floor:2,0}: divide_floor of 2 and 0 is not a number (i.yaml:1)"},
+      {"a: ${divide_ceil:2.0,0.0}\n", "a=${divide_ceil:2.0,0.0}: divide_ceil of 2.0 and 0.0 is not a number (i.yaml:1)"},
+      {"a: ${multiply:9223372036854775807,2}\n",
+       "a=${multiply:9223372036854775807,2}: multiply of 9223372036854775807 and 2 is not a number (i.yaml:1)"},
+  };
+  for (const Case& c : cases) {
+    Tree tree = read_yaml(c.text, "i.yaml");
+    EXPECT_EQ(user_error_of([&] { resolve_interpolations(tree); }), c.expected) << c.text;
+  }
+}
+
+TEST(Interpolation, CannotExplode) {
+  std::string doubling = "a0: xxxxxxxxxx\n", chain = "b0: 1\n";
+  for (int i = 1; i < 60; ++i) doubling += fmt::format("a{0}: ${{a{1}}}${{a{1}}}\n", i, i - 1);
+  for (int i = 1; i < 5000; ++i) chain += fmt::format("b{}: ${{b{}}}\n", i, i + 1);
+  Tree tree = read_yaml(doubling, "i.yaml");
+  EXPECT_NE(user_error_of([&] { resolve_interpolations(tree); }).find("expand to more than a recipe can be"), std::string::npos);
+  tree = read_yaml(chain, "i.yaml");
+  EXPECT_NE(user_error_of([&] { resolve_interpolations(tree); }).find("more than 100 references in a row"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,219 @@
+#include "config/settings_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "config/known_keys.h"
+#include "config/settings_fields.h"
+#include "config/settings_printer.h"
+#include "config/user_error.h"
+#include "config/yaml.h"
+
+namespace trireme {
+namespace {
+
+// A recipe with one dotted key set to a value in YAML notation.
+Tree recipe_with(const std::string& key, const std::string& value) {
+  Tree recipe;
+  recipe.set(key, *read_yaml("v: " + value, "r.yaml").find("v"));
+  return recipe;
+}
+
+Settings settings_with(const std::string& key, const std::string& value) {
+  return read_settings(recipe_with(key, value)).settings;
+}
+
+TEST(SettingsReader, AnEmptyRecipeGivesTheDefaults) {
+  EXPECT_EQ(to_yaml(read_settings(Tree{}).settings), to_yaml(Settings{}));
+  EXPECT_EQ(to_yaml(read_settings(read_yaml("model:\ntrainer: {}\n", "r.yaml")).settings), to_yaml(Settings{}));
+}
+
+TEST(SettingsReader, EveryFieldCanBeChangedAndWrittenBack) {
+  // A value other than the default for every key: no row may read or write a member of another one.
+  const char* text =
+      "trainer: {num_nodes: 2, devices: 3, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5,\n"
+      "  val_check_interval: 6, limit_val_batches: 8, gradient_clip_val: 0.5, on_nonfinite: stop, backend: reference, threads: "
+      "9}\n"
+      "exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, resume_if_exists: true, resume_ignore_no_checkpoint: "
+      "true,\n"
+      "  create_checkpoint_callback: false, create_dllogger_logger: false, create_tensorboard_logger: false,\n"
+      "  step_timing_kwargs: {buffer_size: 11},\n"
+      "  checkpoint_callback_params: {every_n_train_steps: 12, save_top_k: 13, keep_last: 14}}\n"
+      "model: {micro_batch_size: 15, global_batch_size: 16, rampup_batch_size: [17, 18, 19], tensor_model_parallel_size: 20,\n"
+      "  pipeline_model_parallel_size: 21, context_parallel_size: 22, sequence_parallel: true, encoder_seq_length: 23,\n"
+      "  max_position_embeddings: 24, num_layers: 25, hidden_size: 26, ffn_hidden_size: 27, num_attention_heads: 28,\n"
+      "  num_query_groups: 29, kv_channels: 30, vocab_size: 31, make_vocab_size_divisible_by: 32, init_method_std: 0.33,\n"
+      "  use_scaled_init_method: false, hidden_dropout: 0.34, attention_dropout: 0.35, normalization: rmsnorm,\n"
+      "  layernorm_epsilon: 0.36, position_embedding_type: rope, rotary_percentage: 0.37, rotary_base: 38.0, activation: "
+      "gelu_erf,\n"
+      "  bias: false, share_embeddings_and_output_weights: false, parallel_residual: true,\n"
+      "  activations_checkpoint_granularity: full, activations_checkpoint_method: block, activations_checkpoint_num_layers: 39,\n"
+      "  seed: 40, optim: {name: fused_adam, lr: 0.41, weight_decay: 0.42, betas: [0.43, 0.44], eps: 0.45,\n"
+      "    sched: {name: constant, warmup_steps: 46, constant_steps: 47, min_lr: 0.48}},\n"
+      "  data: {data_impl: text, data_prefix: [a, b], splits_string: '1,2,3'}}\n";
+  const Tree recipe = read_yaml(text, "r.yaml");
+  const ReadSettings read = read_settings(recipe);
+  EXPECT_TRUE(read.ignored_keys.empty());
+  const Tree written = to_tree(read.settings), defaults = to_tree(Settings{});
+  for (const Field& field : settings_fields()) {
+    ASSERT_NE(recipe.find(field.key), nullptr) << field.key;
+    EXPECT_EQ(written.find(field.key)->text(), recipe.find(field.key)->text()) << field.key;
+    EXPECT_NE(written.find(field.key)->text(), defaults.find(field.key)->text()) << field.key;
+  }
+  const Settings again = read_settings(read_yaml(to_yaml(read.settings), "again.yaml")).settings;
+  EXPECT_EQ(to_yaml(again), to_yaml(read.settings));
+}
+
+TEST(SettingsReader, Precision) {
+  for (const char* text : {"32", "'32'", "32-true"})
+    EXPECT_EQ(settings_with("trainer.precision", text).trainer.precision, Precision::f32);
+  for (const char* text : {"bf16", "bf16-mixed"})
+    EXPECT_EQ(settings_with("trainer.precision", text).trainer.precision, Precision::bf16);
+  for (const char* text : {"16", "fp16", "16-mixed"})
+    EXPECT_EQ(user_error_of([&] { settings_with("trainer.precision", text); }),
+              fmt::format("trainer.precision={}: fp16 with loss scaling is not supported; use bf16 (r.yaml:1)", text));
+}
+
+TEST(SettingsReader, Activation) {
+  EXPECT_EQ(settings_with("model.activation", "gelu").model.activation, MlpActivation::gelu);
+  EXPECT_EQ(settings_with("model.activation", "gelu_erf").model.activation, MlpActivation::gelu_erf);
+  EXPECT_EQ(settings_with("model.activation", "swiglu").model.activation, MlpActivation::swiglu);
+  EXPECT_EQ(settings_with("model.activation", "fast-swiglu").model.activation, MlpActivation::swiglu);
+}
+
+TEST(SettingsReader, NullStandsForWhatNemoMeansByIt) {
+  EXPECT_EQ(read_settings(read_yaml("model: {hidden_size: 100, ffn_hidden_size: null}", "r.yaml")).settings.model.ffn_hidden_size,
+            400);
+  EXPECT_EQ(settings_with("model.hidden_size", "100").model.ffn_hidden_size, 400);
+  EXPECT_EQ(settings_with("model.num_query_groups", "null").model.num_query_groups, 0);
+  EXPECT_EQ(settings_with("model.kv_channels", "null").model.kv_channels, 0);
+  EXPECT_EQ(settings_with("model.activations_checkpoint_granularity", "null").model.activations_checkpoint_granularity,
+            RecomputeGranularity::none);
+  EXPECT_EQ(settings_with("model.activations_checkpoint_method", "null").model.activations_checkpoint_method,
+            RecomputeMethod::uniform);
+  EXPECT_EQ(settings_with("model.activations_checkpoint_num_layers", "null").model.activations_checkpoint_num_layers, 1);
+  EXPECT_EQ(settings_with("trainer.gradient_clip_val", "null").trainer.gradient_clip_val, 0);
+  EXPECT_EQ(settings_with("trainer.max_time", "null").trainer.max_time, 0);
+  EXPECT_EQ(settings_with("exp_manager.exp_dir", "null").exp_manager.exp_dir, "runs");
+  EXPECT_TRUE(settings_with("model.data.data_prefix", "null").model.data.data_prefix.empty());
+}
+
+TEST(SettingsReader, OtherNotations) {
+  EXPECT_EQ(settings_with("trainer.max_time", "01:02:03:04").trainer.max_time, 93784);
+  EXPECT_EQ(settings_with("trainer.max_steps", "1e5").trainer.max_steps, 100000);
+  EXPECT_EQ(settings_with("trainer.limit_val_batches", "0.0").trainer.limit_val_batches, 0);
+  EXPECT_EQ(settings_with("model.data.data_prefix", "one.txt").model.data.data_prefix, std::vector<std::string>{"one.txt"});
+  EXPECT_EQ(settings_with("model.tokenizer.type", "GPT2BPETokenizer").model.vocab_size, 50257);
+}
+
+TEST(SettingsReader, ValuesThatNoSettingAccepts) {
+  struct Case {
+    const char *key, *value, *message;
+  };
+  const Case cases[] = {
+      {"trainer.max_steps", "0", "trainer.max_steps=0: expected an integer from 1 to 1000000000000"},
+      {"trainer.max_steps", "many", "trainer.max_steps=many: expected an integer from 1 to 1000000000000"},
+      {"trainer.max_steps", "1.5", "trainer.max_steps=1.5: expected an integer from 1 to 1000000000000"},
+      {"trainer.max_steps", "1e300", "trainer.max_steps=1e+300: expected an integer from 1 to 1000000000000"},
+      {"trainer.max_steps", "null", "trainer.max_steps=null: expected an integer from 1 to 1000000000000"},
+      {"trainer.max_steps", "[1]", "trainer.max_steps=[1]: expected an integer from 1 to 1000000000000"},
+      {"trainer.max_steps", "???", "trainer.max_steps must be given: an integer from 1 to 1000000000000"},
+      {"trainer.limit_val_batches", "1.0",
+       "trainer.limit_val_batches=1.0: a share of the dataset is not supported; give a whole number"},
+      {"trainer.max_time", "3600", "trainer.max_time=3600: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
+      {"trainer.max_time", "'01:02:03'",
+       "trainer.max_time=01:02:03: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
+      {"trainer.max_time", "'1:2:3:4:5'",
+       "trainer.max_time=1:2:3:4:5: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
+      {"trainer.max_time", "'1:-2:3:4'",
+       "trainer.max_time=1:-2:3:4: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
+      {"trainer.precision", "64", "trainer.precision=64: expected 32, 32-true, bf16 or bf16-mixed"},
+      {"trainer", "5", "trainer=5: trainer is a group of keys"},
+      {"model.hidden_dropout", "1.0", "model.hidden_dropout=1.0: expected a number from 0 to below 1"},
+      {"model.hidden_dropout", ".nan", "model.hidden_dropout=.nan: expected a number from 0 to below 1"},
+      {"model.hidden_dropout", "-0.1", "model.hidden_dropout=-0.1: expected a number from 0 to below 1"},
+      {"model.rotary_percentage", "1.5", "model.rotary_percentage=1.5: expected a number from 0 to 1"},
+      {"model.bias", "1", "model.bias=1: expected true or false"},
+      {"model.activation", "relu", "model.activation=relu: expected gelu, fast-swiglu, swiglu or gelu_erf"},
+      {"model.optim.betas", "0.9", "model.optim.betas=0.9: expected a list of two numbers such as [0.9, 0.95]"},
+      {"model.optim.betas", "[0.9, 1]", "model.optim.betas=[0.9,1]: expected a number from 0 to below 1"},
+      {"model.optim.name", "sgd",
+       "model.optim.name=sgd: expected adamw, fused_adam, distributed_fused_adam or mcore_distributed_optim"},
+      {"model.data.data_prefix", "[[a]]", "model.data.data_prefix=[[a]]: expected a list of text, not of lists or maps"},
+      {"model.data.data_impl", "mmap",
+       "model.data.data_impl=mmap: indexed datasets are not supported in this version; use mock, mock_legacy or text"},
+      {"model.data.seq_length", "1024", "model.data.seq_length=1024: must equal model.encoder_seq_length=2048"},
+      {"exp_manager.name", "[a]", "exp_manager.name=[a]: expected text"},
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(user_error_of([&] { settings_with(c.key, c.value); }), std::string(c.message) + " (r.yaml:1)")
+        << c.key << "=" << c.value;
+  EXPECT_EQ(user_error_of([] { read_settings(read_yaml("just text", "r.yaml")); }),
+            "a recipe must be a map of keys such as trainer: and model: (r.yaml:1)");
+}
+
+TEST(SettingsReader, UnknownKeysNameTheNearestOne) {
+  EXPECT_EQ(user_error_of([] { settings_with("model.num_layer", "3"); }),
+            "model.num_layer: unknown key; did you mean model.num_layers? (r.yaml:1)");
+  EXPECT_EQ(user_error_of([] { settings_with("optim.lr", "3"); }),
+            "optim.lr: unknown key; did you mean model.optim.lr? (r.yaml:1)");
+  EXPECT_EQ(user_error_of([] { settings_with("xyzzy_plugh", "3"); }), "xyzzy_plugh: unknown key (r.yaml:1)");
+}
+
+TEST(SettingsReader, UnsupportedRequestsSaySo) {
+  struct Case {
+    const char *key, *off, *on, *reason;
+  };
+  const Case cases[] = {
+      {"model.fp8", "false", "true", "FP8 is not supported in this version; use false"},
+      {"model.fsdp", "false", "true", "full sharding (FSDP) is not supported; use false"},
+      {"model.num_moe_experts", "null", "8", "mixture of experts is not supported; remove it"},
+      {"model.virtual_pipeline_model_parallel_size", "1", "6", "needs ranks; only 1 is supported in this version"},
+      {"exp_manager.ema.enable", "false", "true", "averaged weights (EMA) are not supported; use false"},
+      {"model.ffn_dropout", "0.0", "0.1", "dropout inside the MLP is not supported; use 0"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_TRUE(read_settings(recipe_with(c.key, c.off)).ignored_keys.empty()) << c.key;
+    EXPECT_EQ(user_error_of([&] { settings_with(c.key, c.on); }), fmt::format("{}={}: {} (r.yaml:1)", c.key, c.on, c.reason));
+  }
+}
+
+TEST(SettingsReader, KnownKeysWithoutEffectAreReportedOnce) {
+  const Tree recipe = read_yaml(
+      "name: gpt\nrun: {name: a, results_dir: \"???\"}\ntrainer: {logger: false, accelerator: gpu}\n"
+      "exp_manager: {ema: {decay: 0.9}}\n"
+      "model: {native_amp_init_scale: 4294967296, nsys_profile: {enabled: false, ranks: [0]}, fp8_margin: 0}\n",
+      "r.yaml");
+  const std::vector<std::string> expected = {"name",
+                                             "run",
+                                             "trainer.logger",
+                                             "trainer.accelerator",
+                                             "exp_manager.ema.decay",
+                                             "model.native_amp_init_scale",
+                                             "model.nsys_profile",
+                                             "model.fp8_margin"};
+  EXPECT_EQ(read_settings(recipe).ignored_keys, expected);
+}
+
+TEST(SettingsReader, EveryKeyIsListedOnce) {
+  std::set<std::string> seen;
+  for (const Field& field : settings_fields()) {
+    EXPECT_TRUE(seen.insert(field.key).second) << field.key;
+    EXPECT_EQ(find_restricted(field.key), nullptr) << field.key;
+    EXPECT_EQ(find_without_effect(field.key), "") << field.key;
+    EXPECT_FALSE(field.help.empty()) << field.key;
+  }
+  for (const RestrictedKey& restricted : restricted_keys()) EXPECT_TRUE(seen.insert(restricted.key).second) << restricted.key;
+  for (const std::string& key : keys_without_effect()) EXPECT_TRUE(seen.insert(key).second) << key;
+}
+
+TEST(SettingsHelp, HasALineForEverySetting) {
+  const std::string help = settings_help();
+  EXPECT_EQ(static_cast<size_t>(std::ranges::count(help, '\n')), settings_fields().size());
+  EXPECT_NE(help.find("\ntrainer.devices=1  "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,152 @@
+#include "config/validate.h"
+
+#include <gtest/gtest.h>
+
+#include "config/user_error.h"
+
+namespace trireme {
+namespace {
+
+Settings good() {
+  Settings settings;
+  settings.model.vocab_size = 50257;
+  return settings;
+}
+
+TEST(Validate, AcceptsSettingsThatFitTogether) {
+  using Change = void (*)(Settings&);
+  const Change changes[] = {
+      [](Settings&) {},
+      [](Settings& s) { s.model.num_query_groups = 4; },
+      [](Settings& s) { s.model.num_attention_heads = 7, s.model.kv_channels = 64; },
+      [](Settings& s) { s.model.position_embedding_type = PositionEmbedding::rope, s.model.encoder_seq_length = 4096; },
+      [](Settings& s) {
+        s.model.global_batch_size = 64, s.model.micro_batch_size = 2, s.model.rampup_batch_size = {16, 8, 1000};
+      },
+      [](Settings& s) { s.model.activations_checkpoint_granularity = RecomputeGranularity::full; },
+      [](Settings& s) { s.model.activations_checkpoint_num_layers = 99; },
+      [](Settings& s) {
+        s.model.data = {"text", {"a.txt"}, "1"}, s.model.vocab_size = 0;
+      },
+      [](Settings& s) { s.model.data.splits_string = "0.9/0.05/0.05"; },
+      [](Settings& s) { s.model.optim.sched.min_lr = s.model.optim.lr; },
+      [](Settings& s) {
+        s.model.activations_checkpoint_granularity = RecomputeGranularity::full;
+        s.model.activations_checkpoint_method = RecomputeMethod::block;
+        s.model.activations_checkpoint_num_layers = 0;
+      },
+  };
+  int number = 0;
+  for (const Change change : changes) {
+    Settings settings = good();
+    change(settings);
+    EXPECT_EQ(user_error_of([&] { validate(settings); }), "") << "change " << number;
+    ++number;
+  }
+}
+
+TEST(Validate, NamesTheKeyTheValueAndWhatWouldWork) {
+  struct Case {
+    void (*change)(Settings&);
+    const char* message;
+  };
+  const char* splits_hint = ": expected shares of training, validation and test data such as 99990,8,2";
+  const Case cases[] = {
+      {[](Settings& s) { s.trainer.num_nodes = 2; }, "trainer.num_nodes=2: needs ranks; only 1 is supported in this version"},
+      {[](Settings& s) { s.trainer.devices = 8; }, "trainer.devices=8: needs ranks; only 1 is supported in this version"},
+      {[](Settings& s) { s.model.tensor_model_parallel_size = 4; },
+       "model.tensor_model_parallel_size=4: needs ranks; only 1 is supported in this version"},
+      {[](Settings& s) { s.model.pipeline_model_parallel_size = 4; },
+       "model.pipeline_model_parallel_size=4: needs ranks; only 1 is supported in this version"},
+      {[](Settings& s) { s.model.context_parallel_size = 2; },
+       "model.context_parallel_size=2: needs ranks; only 1 is supported in this version"},
+      {[](Settings& s) { s.model.num_attention_heads = 7; },
+       "model.num_attention_heads=7 does not divide model.hidden_size=768; use 1, 2, 3, 4, 6, 8, 12 or 16, or set "
+       "model.kv_channels"},
+      {[](Settings& s) { s.model.num_query_groups = 5; },
+       "model.num_query_groups=5 does not divide model.num_attention_heads=12; use 1, 2, 3, 4, 6 or 12"},
+      {[](Settings& s) { s.model.num_query_groups = 24; },
+       "model.num_query_groups=24 does not divide model.num_attention_heads=12; use 1, 2, 3, 4, 6 or 12"},
+      {[](Settings& s) { s.model.encoder_seq_length = 4096; },
+       "model.encoder_seq_length=4096 is longer than model.max_position_embeddings=2048; use at least 4096 positions"},
+      {[](Settings& s) { s.model.position_embedding_type = PositionEmbedding::rope, s.model.rotary_percentage = 0.3; },
+       "model.rotary_percentage=0.3 turns 19 of 64 dimensions of a head; rope needs an even number, at least 2"},
+      {[](Settings& s) { s.model.position_embedding_type = PositionEmbedding::rope, s.model.rotary_percentage = 0; },
+       "model.rotary_percentage=0 turns 0 of 64 dimensions of a head; rope needs an even number, at least 2"},
+      {[](Settings& s) { s.model.global_batch_size = 10, s.model.micro_batch_size = 4; },
+       "model.micro_batch_size=4 does not divide model.global_batch_size=10; use 1, 2, 5 or 10"},
+      {[](Settings& s) {
+         s.model.rampup_batch_size = {1, 2};
+       },
+       "model.rampup_batch_size=[1,2]: expected [start, increment, samples]"},
+      {[](Settings& s) {
+         s.model.rampup_batch_size = {2, 1, 5};
+       },
+       "model.rampup_batch_size=[2,1,5]: start must be from 1 to model.global_batch_size=1"},
+      {[](Settings& s) {
+         s.model.rampup_batch_size = {1, 0, 5};
+       },
+       "model.rampup_batch_size=[1,0,5]: increment must be at least 1"},
+      {[](Settings& s) {
+         s.model.global_batch_size = 16, s.model.micro_batch_size = 4, s.model.rampup_batch_size = {4, 2, 5};
+       },
+       "model.rampup_batch_size=[4,2,5]: start and increment must be multiples of model.micro_batch_size=4"},
+      {[](Settings& s) {
+         s.model.global_batch_size = 16, s.model.rampup_batch_size = {4, 5, 5};
+       },
+       "model.rampup_batch_size=[4,5,5]: increments of 5 do not lead from 4 to model.global_batch_size=16"},
+      {[](Settings& s) {
+         s.model.activations_checkpoint_granularity = RecomputeGranularity::full;
+         s.model.activations_checkpoint_num_layers = 13;
+       },
+       "model.activations_checkpoint_num_layers=13: expected 1 to model.num_layers=12"},
+      {[](Settings& s) {
+         s.model.activations_checkpoint_granularity = RecomputeGranularity::full;
+         s.model.activations_checkpoint_num_layers = 0;
+       },
+       "model.activations_checkpoint_num_layers=0: expected 1 to model.num_layers=12"},
+      {[](Settings& s) { s.model.optim.sched.min_lr = 1; },
+       "model.optim.sched.min_lr=1 is larger than model.optim.lr=0.0006; use at most that"},
+      {[](Settings& s) { s.model.vocab_size = 0; },
+       "model.vocab_size must be given: data_impl mock has no tokenizer; use for example 50257"},
+      {[](Settings& s) { s.model.data.data_impl = "text"; },
+       "model.data.data_prefix must be given: data_impl text needs files, for example [a.txt]"},
+      {[](Settings& s) {
+         s.model.data.data_impl = "text", s.model.data.data_prefix = {"0.5", "a.txt"};
+       },
+       "model.data.data_prefix: weights such as 0.5 are not supported with data_impl text; list only files"},
+      {[](Settings& s) { s.model.hidden_size = 1 << 20, s.model.num_layers = 10'000, s.model.num_attention_heads = 1 << 13; },
+       "model.hidden_size=1048576 with model.num_layers=10000 makes 4.4e+16 parameters; the limit is 1e+15"},
+      {[](Settings& s) {
+         s.model.micro_batch_size = s.model.global_batch_size = 1 << 20;
+         s.model.encoder_seq_length = s.model.max_position_embeddings = 1 << 24;
+       },
+       "model.micro_batch_size=1048576 with model.encoder_seq_length=16777216 makes tensors of 3.5e+21 elements; the limit is "
+       "1e+15"},
+  };
+  for (const Case& c : cases) {
+    Settings settings = good();
+    c.change(settings);
+    EXPECT_EQ(user_error_of([&] { validate(settings); }), c.message);
+  }
+  for (const char* splits : {"", "a,b", "1,2,3,4", "0,1", "-1,2", "1,,2", ".inf,1"}) {
+    Settings settings = good();
+    settings.model.data.splits_string = splits;
+    EXPECT_EQ(user_error_of([&] { validate(settings); }), fmt::format("model.data.splits_string={}{}", splits, splits_hint));
+  }
+}
+
+TEST(RotaryDims, AreAShareOfTheHead) {
+  ModelSettings model;
+  EXPECT_EQ(model.rotary_dims(), 0);
+  model.position_embedding_type = PositionEmbedding::rope;
+  EXPECT_EQ(model.rotary_dims(), 64);
+  model.rotary_percentage = 0.25;
+  EXPECT_EQ(model.rotary_dims(), 16);
+  model.kv_channels = 100;
+  model.rotary_percentage = 0.29;  // 0.29 * 100 is a little less than 29 in double
+  EXPECT_EQ(model.rotary_dims(), 29);
+}
+
+}  // namespace
+}  // namespace trireme
