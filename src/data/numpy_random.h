@@ -1,0 +1,52 @@
+// The two random generators of numpy that decide the order of samples in the reference systems, equal to numpy's bit for bit.
+// Draws that are ours (initialisation, dropout) use base/philox.h instead.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <utility>
+
+namespace trireme {
+
+// numpy.random.RandomState(seed): MT19937 with the classic seeding, which is also std::mt19937's.
+class NumpyRandomState {
+ public:
+  explicit NumpyRandomState(uint32_t seed) : engine_(seed) {}
+
+  // Uniform in [0, max]: draws under the smallest mask that covers max, until one is not above it. A max of more than 32 bits
+  // takes two draws, the upper word first.
+  uint64_t interval(uint64_t max);
+
+  // Fisher-Yates from the end, as RandomState.shuffle; the order does not depend on the element type.
+  template <class T>
+  void shuffle(std::span<T> values) {
+    for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[interval(i - 1)]);
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+// numpy.random.default_rng(seed): PCG64 (128-bit state, XSL-RR output), seeded through SeedSequence.
+class NumpyGenerator {
+ public:
+  explicit NumpyGenerator(uint64_t seed);
+
+  uint64_t next64();
+  uint32_t next32();  // the low half of a 64-bit draw, then its high half
+
+  // Uniform in [low, high), by Lemire's method. A range that fits in 32 bits uses 32-bit draws whatever the dtype, so this is
+  // integers(low, high) of numpy for dtype int32 and int64 alike.
+  int64_t integers(int64_t low, int64_t high);
+
+ private:
+  using Word128 = unsigned __int128;
+
+  Word128 state_ = 0;
+  Word128 increment_ = 0;
+  uint32_t buffered_ = 0;  // the high half that next32 has kept
+  bool has_buffered_ = false;
+};
+
+}  // namespace trireme
