@@ -30,9 +30,9 @@ struct Failure : std::runtime_error {
 
 [[noreturn]] void check_failed(const char* file, int line, const std::string& what);
 
-#define CHECK(condition)                                                          \
-  do {                                                                            \
-    if (!(condition)) ::trireme::check_failed(__FILE__, __LINE__, #condition);    \
+#define CHECK(condition)                                                       \
+  do {                                                                         \
+    if (!(condition)) ::trireme::check_failed(__FILE__, __LINE__, #condition); \
   } while (0)
 
 #define CHECK_EQ(a, b)                                                                                           \

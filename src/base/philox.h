@@ -43,7 +43,8 @@ inline std::array<double, 4> normals(const PhiloxBlock& bits) {
 // site in the model, and the head for attention probabilities. Lane index % 4 belongs to the element; it is kept if
 // its bits are >= dropout_threshold(probability).
 inline PhiloxBlock dropout_block(uint64_t seed, uint32_t site, int64_t row_key, int64_t index) {
-  return philox(seed, {static_cast<uint32_t>(index >> 2), site, static_cast<uint32_t>(row_key), static_cast<uint32_t>(row_key >> 32)});
+  return philox(seed,
+                {static_cast<uint32_t>(index >> 2), site, static_cast<uint32_t>(row_key), static_cast<uint32_t>(row_key >> 32)});
 }
 
 inline uint32_t dropout_threshold(float probability) {

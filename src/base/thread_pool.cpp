@@ -2,9 +2,8 @@
 
 #include <sched.h>
 
-#include <utility>
-
 #include <algorithm>
+#include <utility>
 
 namespace trireme {
 namespace {

@@ -25,14 +25,16 @@ class ThreadPool {
   // Calls task(i) for every i in [0, count) and returns when all are done. Allocates nothing. Not reentrant.
   template <class Task>
   void run(int64_t count, Task&& task) {
-    run_erased(count, [](void* context, int64_t i, int) { (*static_cast<std::remove_reference_t<Task>*>(context))(i); }, &task);
+    run_erased(
+        count, [](void* context, int64_t i, int) { (*static_cast<std::remove_reference_t<Task>*>(context))(i); }, &task);
   }
 
   // As run, and tells the task which thread it is on, for buffers that belong to a thread: task(i, thread), thread < size().
   template <class Task>
   void run_on_threads(int64_t count, Task&& task) {
-    run_erased(count, [](void* context, int64_t i, int thread) { (*static_cast<std::remove_reference_t<Task>*>(context))(i, thread); },
-               &task);
+    run_erased(
+        count, [](void* context, int64_t i, int thread) { (*static_cast<std::remove_reference_t<Task>*>(context))(i, thread); },
+        &task);
   }
 
  private:

@@ -1,0 +1,131 @@
+#include "train/checkpoint_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "train/safetensors.h"
+
+namespace trireme {
+namespace {
+
+// What a stored tensor gives to one of the wanted ones.
+struct Delivery {
+  const CheckpointTensor* to = nullptr;
+  std::vector<CopyRun> runs;
+};
+
+// By shard, then by tensor of the shard, so that each is read once, whoever wants it.
+using ReadPlan = std::vector<std::vector<std::vector<Delivery>>>;
+
+struct StoredPlace {
+  size_t shard = 0, tensor = 0;
+};
+using StoredIndex = std::multimap<std::string, StoredPlace>;
+
+StoredIndex index_of(const CheckpointManifest& manifest) {
+  StoredIndex index;
+  for (size_t shard = 0; shard < manifest.shards.size(); ++shard)
+    for (size_t tensor = 0; tensor < manifest.shards[shard].tensors.size(); ++tensor)
+      index.insert({manifest.shards[shard].tensors[tensor].name, {shard, tensor}});
+  return index;
+}
+
+void check_same_kind(const StoredCheckpoint& checkpoint, const CheckpointTensor& wanted, const StoredTensor& stored) {
+  if (wanted.slice.global != stored.slice.global || wanted.tensor.dtype != stored.dtype)
+    throw CheckpointMismatch("{}: tensor {} is {} {} there, and {} {} is wanted", checkpoint.folder.string(), wanted.name,
+                             name_of(stored.dtype), stored.slice.global, name_of(wanted.tensor.dtype), wanted.slice.global);
+}
+
+void plan_tensor(const StoredCheckpoint& checkpoint, const StoredIndex& index, const CheckpointTensor& wanted, ReadPlan& plan) {
+  CHECK(wanted.slice.valid() && wanted.slice.count() == wanted.tensor.count() && wanted.tensor.device == Device::host);
+  const auto [begin, end] = index.equal_range(wanted.name);
+  if (begin == end) throw CheckpointMismatch("{}: there is no tensor {}", checkpoint.folder.string(), wanted.name);
+  Coverage coverage;
+  for (auto found = begin; found != end; ++found) {
+    const StoredPlace place = found->second;
+    const StoredTensor& stored = checkpoint.manifest.shards[place.shard].tensors[place.tensor];
+    check_same_kind(checkpoint, wanted, stored);
+    std::vector<CopyRun> runs = common_runs(stored.slice, wanted.slice);
+    // A replica of what another slice gives already need not be read.
+    if (coverage.add(runs) > 0) plan[place.shard][place.tensor].push_back({&wanted, std::move(runs)});
+  }
+  if (const int64_t missing = wanted.slice.count() - coverage.covered(); missing > 0)
+    throw CheckpointMismatch("{}: tensor {} lacks {} of the {} elements of {}, the first of them number {}",
+                             checkpoint.folder.string(), wanted.name, missing, wanted.slice.count(), wanted.slice.text(),
+                             coverage.first_gap());
+}
+
+// The part of `runs` from element `begin` of the stored tensor on that is in `bytes`.
+void deliver(const Delivery& delivery, int64_t begin, std::span<const std::byte> bytes) {
+  const int64_t element = size_of(delivery.to->tensor.dtype);
+  const int64_t end = begin + narrow<int64_t>(bytes.size()) / element;
+  auto* const to = static_cast<std::byte*>(delivery.to->tensor.data);
+  auto run = std::ranges::upper_bound(delivery.runs, begin, {}, [](const CopyRun& r) { return r.from + r.count; });
+  for (; run != delivery.runs.end() && run->from < end; ++run) {
+    const int64_t first = std::max(begin, run->from), last = std::min(end, run->from + run->count);
+    std::memcpy(to + (run->to + first - run->from) * element, bytes.data() + (first - begin) * element, (last - first) * element);
+  }
+}
+
+void read_tensor(const File& file, const StoredTensor& stored, int64_t file_begin, std::span<const Delivery> deliveries,
+                 std::vector<std::byte>& buffer) {
+  const int64_t element = size_of(stored.dtype);
+  const int64_t total = stored.slice.count() * element;
+  uint32_t checksum = 0;
+  for (int64_t done = 0; done < total;) {
+    const std::span<std::byte> chunk = std::span(buffer).first(std::min<int64_t>(narrow<int64_t>(buffer.size()), total - done));
+    file.read_at(file_begin + done, chunk);
+    checksum = crc32c(chunk, checksum);
+    for (const Delivery& delivery : deliveries) deliver(delivery, done / element, chunk);
+    done += narrow<int64_t>(chunk.size());
+  }
+  if (checksum != stored.checksum)
+    throw Failure("shard {} is damaged: tensor {}, bytes {}:{}, has checksum {:08x} where {:08x} was expected",
+                  file.path().filename().string(), stored.key, file_begin, file_begin + total, checksum, stored.checksum);
+}
+
+void read_shard(const StoredCheckpoint& checkpoint, const StoredShard& shard,
+                const std::vector<std::vector<Delivery>>& deliveries, std::vector<std::byte>& buffer) {
+  const File file = File::open(checkpoint.folder / shard.file);
+  const SafetensorsHeader header = read_safetensors_header(file);
+  if (const uint32_t found = crc32c(bytes_of(header.bytes)); found != shard.header_checksum)
+    throw Failure("shard {} is damaged: its header has checksum {:08x} where {:08x} was expected", shard.file, found,
+                  shard.header_checksum);
+  std::map<std::string, const SafetensorsTensor*> places;
+  for (const SafetensorsTensor& tensor : header.tensors) places[tensor.name] = &tensor;
+  for (size_t i = 0; i < shard.tensors.size(); ++i) {
+    if (deliveries[i].empty()) continue;
+    const StoredTensor& stored = shard.tensors[i];
+    const auto place = places.find(stored.key);
+    if (place == places.end() || place->second->dtype != stored.dtype || place->second->shape != stored.slice.shape())
+      throw Failure("shard {} is damaged: its tensor {} is not the one of the manifest", shard.file, stored.key);
+    read_tensor(file, stored, place->second->begin, deliveries[i], buffer);
+  }
+}
+
+}  // namespace
+
+void load_checkpoint(const StoredCheckpoint& checkpoint, std::span<const CheckpointTensor> tensors) {
+  const std::vector<StoredShard>& shards = checkpoint.manifest.shards;
+  ReadPlan plan(shards.size());
+  for (size_t i = 0; i < shards.size(); ++i) plan[i].resize(shards[i].tensors.size());
+  const StoredIndex index = index_of(checkpoint.manifest);
+  for (const CheckpointTensor& wanted : tensors) plan_tensor(checkpoint, index, wanted, plan);
+
+  // Large enough for the disk, small enough to stay in the cache until it is copied; a multiple of every element size.
+  std::vector<std::byte> buffer(1 << 20);
+  for (size_t i = 0; i < shards.size(); ++i)
+    if (std::ranges::any_of(plan[i], [](const auto& deliveries) { return !deliveries.empty(); }))
+      read_shard(checkpoint, shards[i], plan[i], buffer);
+}
+
+NewestCheckpoint load_newest(const std::filesystem::path& folder,
+                             const std::function<std::vector<CheckpointTensor>(const CheckpointManifest&)>& wanted) {
+  return find_latest(folder,
+                     [&](const StoredCheckpoint& checkpoint) { load_checkpoint(checkpoint, wanted(checkpoint.manifest)); });
+}
+
+}  // namespace trireme

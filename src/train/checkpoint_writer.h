@@ -1,0 +1,70 @@
+// Saving. The tensors are copied into one staging buffer, which is the image of the shard file; training goes on while a
+// thread writes it.
+//
+//   CheckpointWriter writer(folder, tensors, {.keep_last = 2, .keep_best = 1});
+//   writer.snapshot({.step = 100, .consumed_samples = 25600, .settings = yaml});   // returns after the copy
+//   writer.check();                                                               // at every step: did it fail?
+//   writer.wait();                                                                // at the end
+#pragma once
+
+#include <filesystem>
+#include <future>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint_folder.h"
+#include "train/checkpoint_slice.h"
+
+namespace trireme {
+
+// The image of one rank's shard file: its first bytes, and where each tensor goes.
+struct ShardLayout {
+  struct Entry {
+    StoredTensor stored;  // its checksum comes with the data
+    Tensor tensor;
+    int64_t begin = 0;  // in the file
+  };
+  std::string header;
+  std::vector<Entry> entries;
+  int64_t bytes = 0;
+};
+ShardLayout lay_out_shard(std::span<const CheckpointTensor> tensors);
+
+// Writes and syncs the shard of `rank`. Every rank does this in the same temporary folder.
+StoredShard write_shard(const std::filesystem::path& temporary, int64_t rank, const ShardLayout& layout,
+                        std::span<const std::byte> image);
+
+// Makes the checkpoint real: writes the manifest and gives the temporary folder its final name. One rank does this, once it has
+// the StoredShard of all.
+void commit_checkpoint(const std::filesystem::path& temporary, const std::filesystem::path& folder,
+                       const CheckpointManifest& manifest);
+
+class CheckpointWriter {
+ public:
+  // Bytes of the staging buffer.
+  static int64_t staging_bytes(std::span<const CheckpointTensor> tensors) { return lay_out_shard(tensors).bytes; }
+
+  // The tensors stay where they are for the life of the writer. Allocates the staging buffer.
+  CheckpointWriter(std::filesystem::path folder, std::span<const CheckpointTensor> tensors, Retention retention);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // Waits until an earlier save is on the disk, copies the tensors, and starts writing them. Throws the failure of the earlier
+  // save, in which case nothing new is saved, or a Failure of its own if the disk has no room.
+  void snapshot(CheckpointInfo info);
+
+  void check();  // throws the failure of a save that has ended; does not wait
+  void wait();   // until the last save is on the disk; throws its failure
+
+ private:
+  void write(const CheckpointInfo& info) const;
+
+  std::filesystem::path folder_;
+  Retention retention_;
+  ShardLayout layout_;
+  std::vector<std::byte> staging_;
+  std::future<void> writing_;  // last, so that it is waited for before anything that the thread uses goes
+};
+
+}  // namespace trireme
