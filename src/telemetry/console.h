@@ -1,0 +1,62 @@
+// The run as a person sees it, on stderr: one dense line a step, and on a terminal a bar below them that shows how far it is.
+//
+//   step  120/300  loss  2.3412  grad   0.840  lr 2.93e-03   64.1 ms   31.9k tok/s    0.21 TFLOP/s  MFU 41.3%  eta 0:12
+//   valid 120/300  loss  2.4012  perplexity 11.04  50 batches in 1.23 s
+//   [=============>                   ] 120/300  40%  loss 2.3412  31.9k tok/s  eta 0:12
+//
+// The line of a step shows that step alone, not an average; eta follows from the running mean.
+#pragma once
+
+#include <unistd.h>
+
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/terminal.h"
+#include "telemetry/step_record.h"
+
+namespace trireme {
+
+struct ConsoleOptions {
+  int64_t total_steps = 0;
+  int64_t log_every_n_steps = 1;  // the first step, the last, and those that something is wrong with are always shown
+  int descriptor = STDERR_FILENO;
+  Terminal terminal = detect_terminal(STDERR_FILENO);
+};
+
+// Messages may come from any thread. Each line goes out together with the bar below it in one write, so they do not tear each
+// other.
+class Console final : public Sink {
+ public:
+  explicit Console(const ConsoleOptions& options, const Clock& clock = system_clock());
+  ~Console() override { finish(); }
+
+  void step(const StepRecord& record) override;
+  void validation(const ValidationRecord& record) override;
+  void message(std::string_view text) override;
+  void finish() override;  // takes the bar away
+
+ private:
+  static constexpr double kRedrawSeconds = 0.1;
+
+  void compose_step_line(const StepRecord& record);  // into line_
+  void compose_bar_text(const StepRecord& record);   // into bar_text_
+  void append_flags(const StepRecord& record);
+  void append_coloured(std::string_view colour, std::string_view text);
+  void append_bar();                 // to frame_
+  void show(std::string_view line);  // prints a line, or nothing, and draws the bar below it
+  void write_frame();
+
+  const ConsoleOptions options_;
+  const Clock& clock_;
+  std::mutex mutex_;
+  std::string line_, bar_text_, frame_;  // kept, so that a step allocates nothing
+  int64_t steps_done_ = 0;
+  bool any_step_shown_ = false;
+  bool bar_drawn_ = false;
+  double bar_drawn_at_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+// How much arithmetic a model asks for, and how much a device could do: the two sides of MFU. Model FLOPs count the matrix
+// products that the mathematics needs, forward and twice that backward; recomputation, norms and the optimizer are not counted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+enum class FlopsFormula : uint8_t {
+  full,   // every query meets all T keys, as the published GPT-3 figures count it
+  causal  // half of that: what a causal model uses
+};
+enum class GatedMlp : uint8_t { no, yes };
+
+struct ModelDimensions {
+  int64_t layers = 0;           // L
+  int64_t width = 0;            // C
+  int64_t ffn_width = 0;        // F
+  int64_t heads = 0;            // H
+  int64_t groups = 0;           // G
+  int64_t head_width = 0;       // D
+  int64_t vocabulary = 0;       // V, with its padding rows, as the reference systems count it
+  int64_t sequence_length = 0;  // T
+  GatedMlp gated_mlp = GatedMlp::no;
+};
+
+// FLOPs of forward and backward for one sample:
+//   3 T (L (2 C (H+2G) D + 2 H D C + 2 m C F + a T H D) + 2 C V),   m = 2, or 3 for a gated MLP;  a = 4 full, 2 causal.
+// With H D = C, G = H, F = 4 C and no gate this is (24 T C^2 + a T^2 C) 3 L + 6 T C V, the GPT-3 formula.
+double model_flops_per_sample(const ModelDimensions& model, FlopsFormula formula);
+
+const char* name_of(FlopsFormula formula);  // "full" or "causal"
+
+enum class PeakPrecision : uint8_t { bf16, fp8 };
+
+// The most a device can do.
+struct DevicePeak {
+  std::string name;   // "NVIDIA H200, bf16 dense", "measured on this CPU"
+  double tflops = 0;  // 0: not known
+};
+
+// The vendor's figure without sparsity, for the name that a driver gives a GPU. Nothing for a GPU that is not in the table:
+// a rate against a guessed peak would be worse than none.
+std::optional<DevicePeak> gpu_peak(std::string_view device_name, PeakPrecision precision);
+
+// What rates are computed from; said once at the start of a run, and again beside the rates in its summary.
+struct RateBasis {
+  FlopsFormula formula = FlopsFormula::full;
+  double flops_per_sample = 0;
+  int64_t devices = 1;
+  DevicePeak peak = {};
+
+  double tflops_per_device(double samples, double seconds) const;
+  double mfu(double tflops_per_device) const { return peak.tflops > 0 ? tflops_per_device / peak.tflops : 0; }
+  std::string description() const;
+};
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+#include "telemetry/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace trireme {
+namespace {
+
+std::optional<LeftOut> reason_to_leave_out(const StepRecord& record) {
+  if (record.skipped) return LeftOut::skipped;
+  if (record.profiled) return LeftOut::profiled;
+  if (record.warm_up) return LeftOut::warm_up;
+  if (record.after_validation()) return LeftOut::after_validation;
+  if (record.after_checkpoint) return LeftOut::after_checkpoint;
+  return std::nullopt;
+}
+
+// The smallest value that at least this share of the values does not exceed.
+double percentile(const std::vector<double>& sorted, double share) {
+  const double rank = std::ceil(share * static_cast<double>(sorted.size()));
+  return sorted[static_cast<size_t>(std::max(rank, 1.0)) - 1];
+}
+
+double median(const std::vector<double>& sorted) {
+  const size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+}  // namespace
+
+const char* name_of(LeftOut reason) {
+  static constexpr std::array<const char*, kLeftOutReasons> kNames{"skipped", "profiled", "warm-up", "after a validation",
+                                                                   "after a checkpoint"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+SummarySink::SummarySink(const RateBasis& rates, int64_t planned_steps, const Clock& clock) : wall_(clock) {
+  summary_.rates = rates;
+  averaged_seconds_.reserve(static_cast<size_t>(planned_steps));
+}
+
+void SummarySink::step(const StepRecord& record) {
+  summary_.steps += 1;
+  summary_.steps_done = record.step + 1;
+  summary_.consumed_samples = record.consumed_samples;
+  summary_.tokens += record.tokens;
+  if (!record.skipped) summary_.final_loss = record.loss;
+
+  if (const std::optional<LeftOut> reason = reason_to_leave_out(record)) {
+    summary_.left_out[static_cast<size_t>(*reason)] += 1;
+    return;
+  }
+  averaged_seconds_.push_back(record.step_seconds);
+  averaged_tokens_ += record.tokens;
+  averaged_samples_ += record.global_batch_size;
+}
+
+Summary SummarySink::summary(const RunEnd& end) const {
+  Summary result = summary_;
+  result.end = end;
+  result.wall_seconds = wall_.seconds();
+  result.averaged = static_cast<int64_t>(averaged_seconds_.size());
+  if (result.averaged == 0) return result;
+
+  std::vector<double> sorted = averaged_seconds_;
+  std::ranges::sort(sorted);
+  const double seconds = std::accumulate(sorted.begin(), sorted.end(), 0.0);
+  result.mean_seconds = seconds / static_cast<double>(sorted.size());
+  result.median_seconds = median(sorted);
+  result.percentile95_seconds = percentile(sorted, 0.95);
+  result.tokens_per_second = seconds > 0 ? static_cast<double>(averaged_tokens_) / seconds : 0;
+  result.tflops_per_device = result.rates.tflops_per_device(static_cast<double>(averaged_samples_), seconds);
+  result.mfu = result.rates.mfu(result.tflops_per_device);
+  return result;
+}
+
+void write_summary(const Summary& summary, const std::string& path, const Notify& notify) {
+  try {
+    atomic_write(path, bytes_of(summary.json().dump(2) + "\n"));
+  } catch (const Failure& failure) {
+    if (notify) notify(fmt::format("warning: {}", failure.what()));
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,120 @@
+// How a Summary is shown: the lines at the end of a run, and summary.json.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "telemetry/summary.h"
+
+namespace trireme {
+namespace {
+
+std::string left_out_text(const Summary& summary) {
+  std::string text;
+  for (size_t reason = 0; reason < kLeftOutReasons; ++reason) {
+    if (summary.left_out[reason] == 0) continue;
+    fmt::format_to(std::back_inserter(text), "{}{} {}", text.empty() ? "; left out: " : ", ", summary.left_out[reason],
+                   name_of(static_cast<LeftOut>(reason)));
+  }
+  return text;
+}
+
+std::string result_text(const Summary& summary) {
+  std::string text = fmt::format("{} steps, {} tokens in {}", summary.steps, format_count(static_cast<double>(summary.tokens)),
+                                 format_duration(summary.wall_seconds));
+  if (summary.steps_done > summary.steps) text += fmt::format(" ({} steps since the run began)", summary.steps_done);
+  if (summary.final_loss) text += fmt::format("; loss {:.4f}", *summary.final_loss);
+  if (summary.validation) {
+    text += fmt::format(", validation {:.4f} after step {}", summary.validation->loss, summary.validation->steps_done);
+  }
+  return text;
+}
+
+std::string speed_text(const Summary& summary) {
+  if (summary.averaged == 0) return "no step to average" + left_out_text(summary);
+  return fmt::format("{} a step (median {}, 95th percentile {}), {} tokens/s; mean of {} steps{}",
+                     format_seconds(summary.mean_seconds), format_seconds(summary.median_seconds),
+                     format_seconds(summary.percentile95_seconds), format_count(std::round(summary.tokens_per_second)),
+                     summary.averaged, left_out_text(summary));
+}
+
+std::string rates_text(const Summary& summary) {
+  const std::string rate = fmt::format("{} a device by the {} formula", format_flops(summary.tflops_per_device * 1e12),
+                                       name_of(summary.rates.formula));
+  const DevicePeak& peak = summary.rates.peak;
+  if (peak.tflops == 0) return rate + ", no MFU: the peak of this device is not known";
+  return fmt::format("{}, MFU {:.1f}% of {} ({})", rate, summary.mfu * 100, format_flops(peak.tflops * 1e12), peak.name);
+}
+
+std::string memory_text(const RunEnd& end) {
+  const auto amount = [](int64_t bytes) { return bytes > 0 ? format_bytes(bytes) : "not known"; };
+  return fmt::format("announced {}, measured peak {}", amount(end.memory_announced), amount(end.memory_measured));
+}
+
+std::string places_text(const RunEnd& end) {
+  std::string text;
+  for (const Place& place : end.places) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", place.label, place.path);
+  return text;
+}
+
+}  // namespace
+
+std::string Summary::text() const {
+  std::string text;
+  const auto line = [&](std::string_view label, const std::string& content) {
+    if (!content.empty()) fmt::format_to(std::back_inserter(text), "{:<8}{}\n", label, content);
+  };
+  line("done", result_text(*this));
+  line("speed", speed_text(*this));
+  if (averaged > 0) line("rates", rates_text(*this));
+  if (end.memory_announced > 0 || end.memory_measured > 0) line("memory", memory_text(end));
+  line("files", places_text(end));
+  line("next", end.next_command);
+  return text;
+}
+
+nlohmann::ordered_json Summary::json() const {
+  nlohmann::ordered_json json;
+  json["steps"] = steps;
+  json["steps_done"] = steps_done;
+  json["consumed_samples"] = consumed_samples;
+  json["tokens"] = tokens;
+  json["wall_seconds"] = wall_seconds;
+  json["final_loss"] = final_loss ? nlohmann::ordered_json(*final_loss) : nullptr;
+  json["validation_loss"] = validation ? nlohmann::ordered_json(validation->loss) : nullptr;
+  json["validation_steps_done"] = validation ? nlohmann::ordered_json(validation->steps_done) : nullptr;
+
+  json["averaged_steps"] = averaged;
+  for (size_t reason = 0; reason < kLeftOutReasons; ++reason) {
+    std::string key = name_of(static_cast<LeftOut>(reason));
+    std::ranges::replace_if(
+        key, [](char c) { return c == ' ' || c == '-'; }, '_');
+    json["left_out_steps"][key] = left_out[reason];
+  }
+  // Without a step to average there is no rate, which is not the same as a rate of 0.
+  const auto rate = [&](double value) { return averaged > 0 ? nlohmann::ordered_json(value) : nullptr; };
+  json["step_seconds"]["mean"] = rate(mean_seconds);
+  json["step_seconds"]["median"] = rate(median_seconds);
+  json["step_seconds"]["percentile95"] = rate(percentile95_seconds);
+  json["tokens_per_second"] = rate(tokens_per_second);
+  json["tflops_per_device"] = rate(tflops_per_device);
+  json["mfu"] = rates.peak.tflops > 0 ? rate(mfu) : nullptr;
+
+  json["flops_formula"] = name_of(rates.formula);
+  json["flops_per_sample"] = rates.flops_per_sample;
+  json["devices"] = rates.devices;
+  json["peak_tflops_per_device"] = rates.peak.tflops > 0 ? nlohmann::ordered_json(rates.peak.tflops) : nullptr;
+  json["peak_name"] = rates.peak.name;
+
+  json["memory_announced_bytes"] = end.memory_announced;
+  json["memory_measured_bytes"] = end.memory_measured;
+  json["places"] = nlohmann::ordered_json::object();
+  for (const Place& place : end.places) json["places"][place.label] = place.path;
+  json["next_command"] = end.next_command;
+  return json;
+}
+
+}  // namespace trireme

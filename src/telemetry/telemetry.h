@@ -1,0 +1,60 @@
+// The way from the trainer to every log: completes each step record with what follows from it, and hands it to the sinks.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "telemetry/flops.h"
+#include "telemetry/outliers.h"
+#include "telemetry/step_record.h"
+
+namespace trireme {
+
+struct TelemetryOptions {
+  RateBasis rates = {};
+  int64_t timing_buffer = 5;  // steps in mean_step_seconds; 0 or less: mean_step_seconds is that of the step alone
+  int64_t planned_steps = 0;  // that this process will make
+  double outlier_sigma = 6;
+};
+
+// The first steps of a process, which no average should contain: 5, but never more than half of the steps there are.
+int64_t warm_up_steps(int64_t planned_steps);
+
+class Telemetry {
+ public:
+  explicit Telemetry(const TelemetryOptions& options);
+  Telemetry(const Telemetry&) = delete;
+  Telemetry& operator=(const Telemetry&) = delete;
+
+  // telemetry.add<DlloggerSink>(path, ...) makes the sink, keeps it, and gives access to it.
+  template <class S, class... Args>
+  S& add(Args&&... args) {
+    auto sink = std::make_unique<S>(std::forward<Args>(args)...);
+    S& reference = *sink;
+    sinks_.push_back(std::move(sink));
+    return reference;
+  }
+
+  // Fills the second half of `record` and gives it to every sink.
+  void step(StepRecord& record);
+  void validation(const ValidationRecord& record);
+  void message(std::string_view text);
+  void finish();
+
+  // For sinks and others that have something to say; valid as long as this object.
+  Notify notify() {
+    return [this](std::string_view text) { message(text); };
+  }
+
+ private:
+  double running_mean(double step_seconds);
+
+  TelemetryOptions options_;
+  int64_t steps_seen_ = 0;
+  std::vector<double> recent_seconds_;  // the last timing_buffer step times, as a ring
+  OutlierDetector loss_outliers_, grad_outliers_;
+  std::vector<std::unique_ptr<Sink>> sinks_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,156 @@
+#include "telemetry/tensorboard.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "base/crc32c.h"
+
+namespace trireme {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "event files are little endian, and so are the machines we know");
+
+template <class T>
+void append_bytes(std::string& out, T value) {
+  const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(value);
+  out.append(bytes.data(), bytes.size());
+}
+
+// ------------------------------------------------------------------------------------------------------------- protobuf
+
+enum class Wire : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+
+void append_varint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+void append_key(std::string& out, uint32_t field, Wire wire) { append_varint(out, field << 3 | static_cast<uint32_t>(wire)); }
+
+void append_field(std::string& out, uint32_t field, double value) {
+  append_key(out, field, Wire::fixed64);
+  append_bytes(out, value);
+}
+void append_field(std::string& out, uint32_t field, float value) {
+  append_key(out, field, Wire::fixed32);
+  append_bytes(out, value);
+}
+void append_field(std::string& out, uint32_t field, int64_t value) {
+  append_key(out, field, Wire::varint);
+  append_varint(out, static_cast<uint64_t>(value));
+}
+void append_field(std::string& out, uint32_t field, std::string_view value) {
+  append_key(out, field, Wire::bytes);
+  append_varint(out, value.size());
+  out += value;
+}
+
+// -------------------------------------------------------------------------------------------------------------- records
+
+uint32_t masked_crc(std::string_view bytes) {
+  const uint32_t crc = crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())));
+  return std::rotr(crc, 15) + 0xa282ead8;
+}
+
+constexpr std::string_view kFilePrefix = "events.out.tfevents.";
+
+// Readers go through the files of a folder in the order of their names, and only so does START forget what came before. The name
+// therefore begins with a time after that of every other file, even when the clock of this machine is behind.
+std::string new_file_path(const std::string& folder, const Clock& clock) {
+  int64_t stamp = clock.unix_microseconds() / 1'000'000;
+  std::error_code ignored;  // a folder that is not there yet holds no files
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kFilePrefix)) continue;
+    int64_t other = 0;
+    std::from_chars(name.data() + kFilePrefix.size(), name.data() + name.size(), other);
+    stamp = std::max(stamp, other + 1);
+  }
+  std::array<char, 256> host{};
+  const std::string host_name = gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "localhost";
+  return (std::filesystem::path(folder) / fmt::format("{}{:010}.{}.{}", kFilePrefix, stamp, host_name, getpid())).string();
+}
+
+}  // namespace
+
+TensorboardSink::TensorboardSink(const std::string& folder, int64_t first_step, Notify notify, const Clock& clock)
+    : clock_(clock), file_(new_file_path(folder, clock), std::move(notify)) {
+  begin_event(0);
+  append_field(event_, 3, std::string_view("brain.Event:2"));
+  write_event();
+
+  constexpr int64_t kStart = 1;
+  begin_event(first_step);
+  value_.clear();
+  append_field(value_, 1, kStart);
+  append_field(event_, 7, value_);
+  write_event();
+}
+
+void TensorboardSink::step(const StepRecord& record) {
+  add_value("reduced_train_loss", record.loss);
+  add_value("lr", record.learning_rate);
+  add_value("global_step", static_cast<double>(record.step));
+  add_value("consumed_samples", static_cast<double>(record.consumed_samples));
+  add_value("global_batch_size", static_cast<double>(record.global_batch_size));
+  if (record.backward_seconds) add_value("train_backward_timing in s", *record.backward_seconds);
+  add_value("grad_norm", record.grad_norm);
+  add_value("train_step_timing in s", record.mean_step_seconds);
+  add_value("train_step_timing_raw in s", record.step_seconds);
+  add_value("epoch", static_cast<double>(record.epoch));
+  add_value("tokens_per_second", record.tokens_per_second);
+  add_value("tflops_per_device", record.tflops_per_device);
+  if (record.mfu > 0) add_value("mfu", record.mfu);
+  write_summary(record.step);
+}
+
+void TensorboardSink::validation(const ValidationRecord& record) {
+  add_value("val_loss", record.loss);
+  if (record.batches > 0) add_value("validation_step_timing in s", record.seconds / static_cast<double>(record.batches));
+  // At the last step that was made: at the next one it would be forgotten when the run is resumed from a checkpoint taken here.
+  write_summary(std::max<int64_t>(record.steps_done - 1, 0));
+}
+
+void TensorboardSink::scalar(std::string_view tag, double value, int64_t step) {
+  add_value(tag, value);
+  write_summary(step);
+}
+
+void TensorboardSink::begin_event(int64_t step) {
+  event_.clear();
+  append_field(event_, 1, static_cast<double>(clock_.unix_microseconds()) * 1e-6);
+  append_field(event_, 2, step);
+}
+
+void TensorboardSink::add_value(std::string_view tag, double value) {
+  value_.clear();
+  append_field(value_, 1, tag);
+  append_field(value_, 2, static_cast<float>(value));
+  append_field(summary_, 1, value_);
+}
+
+void TensorboardSink::write_summary(int64_t step) {
+  begin_event(step);
+  append_field(event_, 5, summary_);
+  summary_.clear();
+  write_event();
+}
+
+void TensorboardSink::write_event() {
+  record_.clear();
+  append_bytes(record_, uint64_t{event_.size()});
+  append_bytes(record_, masked_crc(record_));
+  record_ += event_;
+  append_bytes(record_, masked_crc(event_));
+  file_.append(record_);
+}
+
+}  // namespace trireme

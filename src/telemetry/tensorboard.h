@@ -1,0 +1,44 @@
+// Event files that TensorBoard reads, under the tags that NeMo users know.
+//
+// A file is a row of records: length u64, masked crc32c of the length u32, the bytes of an Event (protobuf), masked crc32c of
+// those u32; little endian. The fields that are used, by number:
+//   Event         1 wall_time double   2 step int64   3 file_version string   5 Summary   7 SessionLog
+//   Summary       1 Value, repeated    Value: 1 tag string, 2 simple_value float
+//   SessionLog    1 status: 1 is START
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "telemetry/log_file.h"
+#include "telemetry/step_record.h"
+
+namespace trireme {
+
+class TensorboardSink final : public Sink {
+ public:
+  // Starts a new event file in `folder`. It opens with START at first_step, at which TensorBoard forgets what older files of the
+  // folder say about that step and later ones: a resumed run draws one curve.
+  TensorboardSink(const std::string& folder, int64_t first_step, Notify notify, const Clock& clock = system_clock());
+
+  void step(const StepRecord& record) override;
+  void validation(const ValidationRecord& record) override;
+
+  // A single value, such as what is only known at the end of a run.
+  void scalar(std::string_view tag, double value, int64_t step);
+
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  void begin_event(int64_t step);
+  void add_value(std::string_view tag, double value);  // to summary_
+  void write_summary(int64_t step);                    // summary_ as one event
+  void write_event();
+
+  const Clock& clock_;
+  LogFile file_;
+  std::string event_, value_, summary_, record_;  // kept, so that a step allocates nothing
+};
+
+}  // namespace trireme
