@@ -26,13 +26,13 @@ class Backend {
 #undef TRIREME_DECLARE_SCRATCH
   virtual void set_scratch(Stream stream, Tensor scratch) = 0;  // [bytes] u8; stays the caller's
 
-  virtual Event record(Stream stream, const char* name) = 0;      // reached when all earlier work of the stream is done
-  virtual void wait(Stream stream, const Event& event) = 0;       // later work of the stream starts after the event
-  virtual void synchronize(const Event& event) = 0;               // the host waits
+  virtual Event record(Stream stream, const char* name) = 0;  // reached when all earlier work of the stream is done
+  virtual void wait(Stream stream, const Event& event) = 0;   // later work of the stream starts after the event
+  virtual void synchronize(const Event& event) = 0;           // the host waits
 
   virtual Memory allocate(int64_t bytes) = 0;
-  virtual void upload(Stream stream, const void* from, Tensor to) = 0;      // host -> device, to.bytes()
-  virtual void download(Stream stream, Tensor from, void* to) = 0;          // device -> host; valid after an event
+  virtual void upload(Stream stream, const void* from, Tensor to) = 0;  // host -> device, to.bytes()
+  virtual void download(Stream stream, Tensor from, void* to) = 0;      // device -> host; valid after an event
 
   virtual std::string description() const = 0;  // one line for the start of a run
 };

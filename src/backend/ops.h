@@ -3,8 +3,8 @@
 // Alphabet: N rows = B*T, B batch, T time, C width, F feed-forward width, H query heads, G key/value heads, D head width,
 // V vocabulary, I and O the input and output width of a linear layer.
 // "act" stands for the activation dtype, f32 or bf16, the same for every act tensor of one op; weights have it too.
-// Gradients of parameters are f32 and always added to what is there. Statistics and losses are f32. Sums are made in f32 or better.
-// An operand marked "optional" may be absent (Tensor{}).
+// Gradients of parameters are f32 and always added to what is there. Statistics and losses are f32. Sums are made in f32 or
+// better. An operand marked "optional" may be absent (Tensor{}).
 //
 // visit(v) names each operand once, as v.in, v.out or v.update (read and written); recording, tracing, the parity tests and
 // the byte counts all follow from it.
@@ -24,8 +24,8 @@ namespace trireme {
 struct Dropout {
   float probability = 0;
   uint64_t seed = 0;
-  uint32_t site = 0;   // which dropout of the model this is
-  Tensor row_keys;     // [N] i64: global sample * sequence length + position
+  uint32_t site = 0;  // which dropout of the model this is
+  Tensor row_keys;    // [N] i64: global sample * sequence length + position
   bool active() const { return probability > 0; }
 };
 
@@ -68,7 +68,8 @@ inline constexpr int64_t kStepScalars = static_cast<int64_t>(StepScalar::count_)
 
 // ---------------------------------------------------------------------------------------------------------- embedding
 
-// out[n] = dropout(word[tokens[n]] + position[positions[n]]).    tokens, positions: [N] i32; word [V,C], position [P,C], out [N,C] act.
+// out[n] = dropout(word[tokens[n]] + position[positions[n]]).    tokens, positions: [N] i32; word [V,C], position [P,C], out
+// [N,C] act.
 struct EmbeddingForward {
   static constexpr const char* kName = "embedding_forward";
   Tensor tokens, positions;
@@ -179,7 +180,8 @@ struct DropoutBackward {
 // ------------------------------------------------------------------------------------------------------------- linear
 
 // pre = x weight^T + bias;  out = activation(pre).    x [N,I], weight [O,I], bias [O], pre, out [N,O], all act.
-// The activation reads pre rounded to act. gelu_tanh(z) = z/2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))); gelu_erf(z) = z/2 (1 + erf(z/sqrt 2)).
+// The activation reads pre rounded to act. gelu_tanh(z) = z/2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))); gelu_erf(z) = z/2 (1 +
+// erf(z/sqrt 2)).
 struct LinearForward {
   static constexpr const char* kName = "linear_forward";
   Tensor x, weight;
@@ -243,7 +245,8 @@ struct SwigluForward {
   }
 };
 
-// d_gate_up = gradient of SwigluForward applied to d_out.    gate_up, d_gate_up [N,2F]; d_out [N,F]; act. d_gate_up may alias gate_up.
+// d_gate_up = gradient of SwigluForward applied to d_out.    gate_up, d_gate_up [N,2F]; d_out [N,F]; act. d_gate_up may alias
+// gate_up.
 struct SwigluBackward {
   static constexpr const char* kName = "swiglu_backward";
   Tensor gate_up, d_out, d_gate_up;
@@ -378,8 +381,8 @@ struct SquaredNorms {
   }
 };
 
-// scalars: grad_norm = sqrt(sum squares); finite = grad_norm and loss_sum are; clip_factor = max_norm / (grad_norm + 1e-6) if that
-// is below 1 and max_norm > 0, else 1; updates += finite.
+// scalars: grad_norm = sqrt(sum squares); finite = grad_norm and loss_sum are; clip_factor = max_norm / (grad_norm + 1e-6) if
+// that is below 1 and max_norm > 0, else 1; updates += finite.
 struct ApplyClip {
   static constexpr const char* kName = "apply_clip";
   double max_norm = 0;
@@ -391,9 +394,10 @@ struct ApplyClip {
 };
 
 // If scalars.finite:  g = grad * clip_factor;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
-//   master = master - lr * ( m / (1-beta1^updates) / (sqrt(v / (1-beta2^updates)) + epsilon) + weight_decay master );  weights = master.
-// grads, master, m, v: flat f32; weights: flat act, may be master itself. weight_decay by range; ranges cover the buffer in order,
-// gaps between them are padding and stay as they are.
+//   master = master - lr * ( m / (1-beta1^updates) / (sqrt(v / (1-beta2^updates)) + epsilon) + weight_decay master );  weights =
+//   master.
+// grads, master, m, v: flat f32; weights: flat act, may be master itself. weight_decay by range; ranges cover the buffer in
+// order, gaps between them are padding and stay as they are.
 struct AdamW {
   static constexpr const char* kName = "adamw";
   std::span<const DecayRange> ranges;
@@ -447,10 +451,11 @@ struct RandomNormal {
 };
 
 // The list of all ops; X(Op) once each.
-#define TRIREME_OPS(X)                                                                                                     \
-  X(EmbeddingForward) X(EmbeddingBackward) X(ResidualNormForward) X(ResidualNormBackward) X(ResidualAdd) X(DropoutBackward) \
-  X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary) \
-  X(AttentionForward) X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) X(CrossEntropyGrad) X(SquaredNorms)            \
-  X(ApplyClip) X(AdamW) X(Fill) X(Copy) X(RandomNormal)
+#define TRIREME_OPS(X)                                                                                                   \
+  X(EmbeddingForward)                                                                                                    \
+  X(EmbeddingBackward) X(ResidualNormForward) X(ResidualNormBackward) X(ResidualAdd) X(DropoutBackward) X(LinearForward) \
+      X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary)           \
+          X(AttentionForward) X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) X(CrossEntropyGrad) X(SquaredNorms) \
+              X(ApplyClip) X(AdamW) X(Fill) X(Copy) X(RandomNormal)
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Computes nothing and counts everything: each op becomes a record of its name, stream, FLOPs and bytes. A step recorded here before
-// the first real one sizes the memory; tensors have shapes but no storage.
+// Computes nothing and counts everything: each op becomes a record of its name, stream, FLOPs and bytes. A step recorded here
+// before the first real one sizes the memory; tensors have shapes but no storage.
 #pragma once
 
 #include <algorithm>

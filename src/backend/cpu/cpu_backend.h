@@ -22,6 +22,7 @@ class CpuBackend final : public Backend {
   int64_t scratch_bytes(const LinearWeightGrad& op) const override;
   int64_t scratch_bytes(const AttentionForward& op) const override;
   int64_t scratch_bytes(const AttentionBackward& op) const override;
+  int64_t scratch_bytes(const ResidualNormBackward& op) const override;
   int64_t scratch_bytes(const SquaredNorms& op) const override;
   void set_scratch(Stream stream, Tensor scratch) override;
 

@@ -43,9 +43,11 @@ void ReferenceBackend::run(Stream, const Rotary& op) {
     for (int64_t t = 0; t < shape[1]; ++t)
       for (int64_t head = 0; head < op.heads.count; ++head)
         for (int64_t i = 0; i < half; ++i) {
-          const double frequency = std::pow(static_cast<double>(op.base), -2.0 * static_cast<double>(i) / static_cast<double>(op.dims));
+          const double frequency =
+              std::pow(static_cast<double>(op.base), -2.0 * static_cast<double>(i) / static_cast<double>(op.dims));
           const double angle = op.positions.as<int32_t>()[b * shape[1] + t] * frequency;
-          const double cosine = std::cos(angle), sine = op.direction == RotaryDirection::forward ? std::sin(angle) : -std::sin(angle);
+          const double cosine = std::cos(angle),
+                       sine = op.direction == RotaryDirection::forward ? std::sin(angle) : -std::sin(angle);
           const int64_t at = offset(op.heads, b, t, head) + i;
           const double x = get(op.heads.packed, at), y = get(op.heads.packed, at + half);
           set(op.heads.packed, at, x * cosine - y * sine);

@@ -8,11 +8,16 @@ namespace trireme::reference {
 
 inline double get(const Tensor& tensor, int64_t i) {
   switch (tensor.dtype) {
-    case DType::f32: return static_cast<const float*>(tensor.data)[i];
-    case DType::bf16: return to_float(static_cast<const bf16*>(tensor.data)[i]);
-    case DType::f64: return static_cast<const double*>(tensor.data)[i];
-    case DType::i32: return static_cast<const int32_t*>(tensor.data)[i];
-    default: break;
+    case DType::f32:
+      return static_cast<const float*>(tensor.data)[i];
+    case DType::bf16:
+      return to_float(static_cast<const bf16*>(tensor.data)[i]);
+    case DType::f64:
+      return static_cast<const double*>(tensor.data)[i];
+    case DType::i32:
+      return static_cast<const int32_t*>(tensor.data)[i];
+    default:
+      break;
   }
   CHECK(!"dtype without arithmetic");
   return 0;
@@ -20,10 +25,17 @@ inline double get(const Tensor& tensor, int64_t i) {
 
 inline void set(const Tensor& tensor, int64_t i, double value) {
   switch (tensor.dtype) {
-    case DType::f32: static_cast<float*>(tensor.data)[i] = static_cast<float>(value); return;
-    case DType::bf16: static_cast<bf16*>(tensor.data)[i] = to_bf16(static_cast<float>(value)); return;
-    case DType::f64: static_cast<double*>(tensor.data)[i] = value; return;
-    default: break;
+    case DType::f32:
+      static_cast<float*>(tensor.data)[i] = static_cast<float>(value);
+      return;
+    case DType::bf16:
+      static_cast<bf16*>(tensor.data)[i] = to_bf16(static_cast<float>(value));
+      return;
+    case DType::f64:
+      static_cast<double*>(tensor.data)[i] = value;
+      return;
+    default:
+      break;
   }
   CHECK(!"dtype without arithmetic");
 }

@@ -13,16 +13,20 @@ constexpr double kSqrt2OverPi = 0.79788456080286535588, kCubic = 0.044715;
 
 double activate(Activation kind, double z) {
   switch (kind) {
-    case Activation::none: return z;
-    case Activation::gelu_tanh: return 0.5 * z * (1 + std::tanh(kSqrt2OverPi * (z + kCubic * z * z * z)));
-    case Activation::gelu_erf: return 0.5 * z * (1 + std::erf(z * std::sqrt(0.5)));
+    case Activation::none:
+      return z;
+    case Activation::gelu_tanh:
+      return 0.5 * z * (1 + std::tanh(kSqrt2OverPi * (z + kCubic * z * z * z)));
+    case Activation::gelu_erf:
+      return 0.5 * z * (1 + std::erf(z * std::sqrt(0.5)));
   }
   return z;
 }
 
 double activation_slope(Activation kind, double z) {
   switch (kind) {
-    case Activation::none: return 1;
+    case Activation::none:
+      return 1;
     case Activation::gelu_tanh: {
       const double t = std::tanh(kSqrt2OverPi * (z + kCubic * z * z * z));
       return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * kSqrt2OverPi * (1 + 3 * kCubic * z * z);

@@ -15,7 +15,9 @@ Memory ReferenceBackend::allocate(int64_t bytes) {
   return {.device = Device::host, .block = std::shared_ptr<void>(block, std::free)};
 }
 
-void ReferenceBackend::upload(Stream, const void* from, Tensor to) { std::memcpy(to.data, from, static_cast<size_t>(to.bytes())); }
+void ReferenceBackend::upload(Stream, const void* from, Tensor to) {
+  std::memcpy(to.data, from, static_cast<size_t>(to.bytes()));
+}
 
 void ReferenceBackend::download(Stream, Tensor from, void* to) { std::memcpy(to, from.data, static_cast<size_t>(from.bytes())); }
 

@@ -37,7 +37,8 @@ void ReferenceBackend::run(Stream, const AdamW& op) {
       const double m = op.beta1 * get(op.m, i) + (1 - op.beta1) * gradient;
       const double v = op.beta2 * get(op.v, i) + (1 - op.beta2) * gradient * gradient;
       const double master = get(op.master, i);
-      const double change = m / correction1 / (std::sqrt(v / correction2) + op.epsilon) + static_cast<double>(range.weight_decay) * master;
+      const double change =
+          m / correction1 / (std::sqrt(v / correction2) + op.epsilon) + static_cast<double>(range.weight_decay) * master;
       set(op.m, i, m);
       set(op.v, i, v);
       set(op.master, i, master - lr * change);

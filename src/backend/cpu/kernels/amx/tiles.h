@@ -33,7 +33,12 @@ inline void configure_tiles() {
 inline void release_tiles() { _tile_release(); }
 
   #define TILE_ZERO(t) _tile_zero(t)
-  #define TILE_LOAD(t, from, stride) _tile_loadd(t, from, static_cast<size_t>(stride))
+  // The compiler does not know that the instruction reads memory: earlier stores must not move behind it.
+  #define TILE_LOAD(t, from, stride)                     \
+    do {                                                 \
+      __asm__ volatile("" ::: "memory");                 \
+      _tile_loadd(t, from, static_cast<size_t>(stride)); \
+    } while (0)
   #define TILE_STORE(t, to, stride) _tile_stored(t, to, static_cast<size_t>(stride))
   #define TILE_DPBF16(c, a, b) _tile_dpbf16ps(c, a, b)
 

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Trains the same models with trireme and with PyTorch on the same cores, in turns, and compares their tokens per second.
+
+  bench/cpu/compare.py                                   all cases, three rounds; writes a report
+  bench/cpu/compare.py --quick                           the small case once, in a few minutes; writes none
+  bench/cpu/compare.py --cases 10m --precisions fp32 --cores 0-3
+
+The Python that runs the peer needs torch; this script needs only the standard library.
+"""
+import argparse
+import datetime
+import os
+import re
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+import report
+from contestants import CASES, PEER_MODES, PRECISIONS, Limits, Peer, RunFailed, Trireme
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORTS = Path(__file__).resolve().parent / 'reports'
+
+
+def choice_list(allowed):
+    """An argparse type: a comma-separated list of allowed words."""
+    def parse(text):
+        words = text.split(',')
+        for word in words:
+            if word not in allowed:
+                raise argparse.ArgumentTypeError(f'{word!r} is not one of {", ".join(allowed)}')
+        return words
+    return parse
+
+
+def core_list(text):
+    """An argparse type: 0-3,8 -> {0, 1, 2, 3, 8}."""
+    cores = set()
+    for part in text.split(','):
+        found = re.fullmatch(r'(\d+)(?:-(\d+))?', part)
+        if not found:
+            raise argparse.ArgumentTypeError(f'{part!r} is not a core or a range such as 0-3')
+        first = int(found.group(1))
+        cores.update(range(first, int(found.group(2) or first) + 1))
+    missing = cores - os.sched_getaffinity(0)
+    if missing:
+        raise argparse.ArgumentTypeError(f'core {min(missing)} is not available to this process')
+    return cores
+
+
+def positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError('must be at least 1')
+    return value
+
+
+def arguments_of(command_line):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--quick', action='store_true', help='10m, fp32 and bf16, one round of 3 steps, no report')
+    parser.add_argument('--cases', type=choice_list(CASES), help=f'default {",".join(CASES)}')
+    parser.add_argument('--precisions', type=choice_list(PRECISIONS), default=list(PRECISIONS), help='default fp32,bf16')
+    parser.add_argument('--modes', type=choice_list(PEER_MODES), default=PEER_MODES, help='of the peer; default eager,default')
+    parser.add_argument('--rounds', type=positive, help='runs of each program; default 3')
+    parser.add_argument('--steps', type=positive, help='timed steps of a run; default 5')
+    parser.add_argument('--cores', type=core_list, default=os.sched_getaffinity(0), help='e.g. 0-3; default all')
+    parser.add_argument('--timeout', type=positive, default=1800, help='seconds for one run; default 1800')
+    parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme', help='default build/trireme')
+    parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py', help='the PyTorch program')
+    parser.add_argument('--python', default=sys.executable, help='the Python that runs the peer')
+    parser.add_argument('--name', help='of the report; default date and commit')
+    arguments = parser.parse_args(command_line)
+    arguments.cases = arguments.cases or (['10m'] if arguments.quick else list(CASES))
+    arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
+    arguments.steps = arguments.steps or (3 if arguments.quick else 5)
+    for path in (arguments.trireme, arguments.peer):
+        if not path.is_file():
+            parser.error(f'{path} is not there; see bench/README.md')
+    return arguments
+
+
+def load_average():
+    return '{:.1f}'.format(os.getloadavg()[0])
+
+
+def measure(arguments, contestants, log):
+    """Returns ((case, precision) -> name -> rates, list of failures). Rounds are the outer loop, and every other round goes backwards, so
+    that a machine that slows down or a neighbour that comes and goes touches all programs alike."""
+    limits = Limits(arguments.steps, len(arguments.cores), arguments.timeout)
+    results = {(case, precision): {contestant.name: [] for contestant in contestants}
+               for case in arguments.cases for precision in arguments.precisions}
+    failures = []
+    for round_number in range(1, arguments.rounds + 1):
+        for case, precision in results:
+            for contestant in contestants[::1 if round_number % 2 else -1]:
+                label = f'round {round_number} {case} {precision} {contestant.name}'
+                log.write(f'\n== {label}, load average {load_average()}\n')
+                try:
+                    rate = contestant.tokens_per_second(case, precision, limits, log)
+                    results[case, precision][contestant.name].append(rate)
+                    print(f'{label}: {rate:.0f} tokens/s', file=sys.stderr, flush=True)
+                except RunFailed as failure:
+                    failures.append(f'{label}: {failure}')
+                    print(f'{label} failed: {failure}', file=sys.stderr, flush=True)
+    return results, failures
+
+
+def main(command_line):
+    arguments = arguments_of(command_line)
+    os.sched_setaffinity(0, arguments.cores)  # the programs inherit it
+    contestants = [Trireme(arguments.trireme)] + [Peer(arguments.python, arguments.peer, mode) for mode in arguments.modes]
+    commit, load_before = report.commit(ROOT), load_average()
+    with tempfile.TemporaryFile('w+', errors='replace') as log:
+        results, failures = measure(arguments, contestants, log)
+        log.seek(0)
+        log_text = report.without_machine_names(log.read())
+    table = report.table(results, [contestant.name for contestant in contestants])
+    print(table)
+    if arguments.quick:
+        if failures:
+            print(log_text, file=sys.stderr)
+        return 1 if failures else 0
+
+    now = datetime.datetime.now(datetime.timezone.utc)
+    name = arguments.name or f'{now:%Y-%m-%d}-{commit[:10]}'
+    facts = {
+        'command': f'`bench/cpu/compare.py {shlex.join(command_line)}`',
+        'commit': commit,
+        'date': f'{now:%Y-%m-%d %H:%M} UTC',
+        'machine': report.machine(),
+        'load average before': f'{load_before}, after: {load_average()}; it must be near 0 before a run that is to be cited',
+        'runs': f'{arguments.rounds} rounds, programs in turns, {arguments.steps} timed steps each, {len(arguments.cores)} threads',
+        'peer': (re.findall(r'^PEER (torch \S+)', log_text, re.MULTILINE) or ['no output'])[0],
+        'rate of a run': 'ours from the mean of the timed steps, as summary.json has it; the peer\'s from their median',
+    }
+    REPORTS.mkdir(exist_ok=True)
+    (REPORTS / f'{name}.log').write_text(log_text.lstrip())
+    (REPORTS / f'{name}.md').write_text(report.markdown(table, facts, failures, f'{name}.log'))
+    print(f'bench/cpu/reports/{name}.md', file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,232 @@
+#include "backend/cpu/gemm.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trireme::cpu {
+namespace {
+
+const LinearKernel& linear_kernel(Isa isa) {
+  switch (vector_isa(isa)) {
+#if defined(__x86_64__)
+    case Isa::avx512: return avx512::kLinearKernel;
+    case Isa::avx2: return avx2::kLinearKernel;
+#endif
+    default: return baseline::kLinearKernel;
+  }
+}
+
+// The size of equal parts of `total`, as few as possible with none larger than `most`.
+int64_t even_part(int64_t total, int64_t most) { return ceil_div(total, ceil_div(total, std::max<int64_t>(most, 1))); }
+
+// How a product is cut. Outermost are chunks, whose packed panels fit the scratch; the sums of a chunk are cut into tasks, and a
+// task goes through K in blocks. Sizes along M and N are in panels, those along K in elements.
+struct Plan {
+  int64_t k_block = 0, k_chunk = 0;
+  int64_t m_chunk = 0, n_chunk = 0;
+  int64_t m_task = 0, n_task = 0;
+  bool keeps_sums = false;  // K takes several chunks and the sums of all tasks wait in scratch in between
+  int64_t a_bytes = 0, b_bytes = 0, task_sums_bytes = 0, sums_bytes = 0;
+
+  int64_t scratch_bytes() const { return a_bytes + b_bytes + sums_bytes; }
+};
+
+Plan make_plan(const GemmKernel& kernel, int threads, const Gemm& gemm) {
+  // Long enough chunks that packing an element is nothing against the products it takes part in, short enough to stay near the
+  // last level cache. More threads bring more of it.
+  const int64_t chunk_bytes = (int64_t{16} + threads) << 20;
+  constexpr int64_t kMaxChunkK = 4096;
+  // Tasks per thread, so that threads that started late or were interrupted do not keep the others waiting for long.
+  constexpr int64_t kTasksPerThread = 6;
+
+  Plan plan;
+  plan.k_block = round_up(even_part(gemm.k, kernel.k_block), kernel.k_step);
+  plan.k_chunk = plan.k_block * std::min(ceil_div(gemm.k, plan.k_block), std::max<int64_t>(1, kMaxChunkK / plan.k_block));
+  const int64_t m_panels = ceil_div(gemm.m, kernel.tile_rows), n_panels = ceil_div(gemm.n, kernel.tile_columns);
+  plan.m_chunk = even_part(m_panels, chunk_bytes / (plan.k_chunk * kernel.a_k_bytes));
+  plan.n_chunk = even_part(n_panels, chunk_bytes / (plan.k_chunk * kernel.b_k_bytes));
+
+  int64_t m_most = kernel.task_rows / kernel.tile_rows, n_most = kernel.task_columns / kernel.tile_columns;
+  const auto tasks = [&] { return ceil_div(plan.m_chunk, m_most) * ceil_div(plan.n_chunk, n_most); };
+  while (threads > 1 && tasks() < kTasksPerThread * threads && m_most * n_most > 1)
+    (m_most * kernel.tile_rows > n_most * kernel.tile_columns || n_most == 1 ? m_most : n_most) /= 2;
+  plan.m_task = even_part(plan.m_chunk, m_most);
+  plan.n_task = even_part(plan.n_chunk, n_most);
+
+  plan.keeps_sums = plan.k_chunk < gemm.k && gemm.finish.finish != Finish::add;
+  plan.a_bytes = plan.m_chunk * plan.k_chunk * kernel.a_k_bytes;
+  plan.b_bytes = plan.n_chunk * plan.k_chunk * kernel.b_k_bytes;
+  plan.task_sums_bytes = plan.m_task * plan.n_task * kernel.tile_rows * kernel.tile_columns * int64_t{sizeof(float)};
+  plan.sums_bytes = plan.task_sums_bytes *
+                    (plan.keeps_sums ? ceil_div(plan.m_chunk, plan.m_task) * ceil_div(plan.n_chunk, plan.n_task) : threads);
+  return plan;
+}
+
+struct Range {
+  int64_t begin = 0, count = 0;
+};
+Range part(int64_t total, int64_t size, int64_t begin) { return {begin, std::min(size, total - begin)}; }
+
+// One operand's panels of one chunk: blocks of K one after the other, in each of them the panels one after the other.
+struct PackedChunk {
+  std::byte* data = nullptr;
+  int64_t panel_width = 0, k_bytes = 0;
+  Range width, k;  // the part of the operand, in elements
+  int64_t k_block = 0, k_step = 0;
+
+  int64_t panels() const { return ceil_div(width.count, panel_width); }
+  int64_t blocks() const { return ceil_div(k.count, k_block); }
+  Range block(int64_t index) const { return part(k.begin + k.count, k_block, k.begin + index * k_block); }
+  int64_t padded_k(int64_t index) const { return round_up(block(index).count, k_step); }
+  std::byte* panel(int64_t block_index, int64_t index) const {
+    return data + (block_index * k_block * panels() + index * padded_k(block_index)) * k_bytes;
+  }
+};
+
+const std::byte* element_address(const GemmOperand& operand, int64_t width, int64_t k) {
+  const int64_t index = operand.layout == Layout::k_contiguous ? width * operand.stride + k : k * operand.stride + width;
+  return static_cast<const std::byte*>(operand.data) + index * (operand.element == Element::f32 ? 4 : 2);
+}
+
+// Panels that one packing task takes: enough that runs along the width are some cache lines long.
+int64_t panels_per_pack(const PackedChunk& chunk) { return ceil_div(128, chunk.panel_width); }
+int64_t pack_tasks(const PackedChunk& chunk) { return ceil_div(chunk.panels(), panels_per_pack(chunk)); }
+
+class GemmRun {
+ public:
+  GemmRun(ThreadPool& pool, Isa isa, const Gemm& gemm, std::span<std::byte> scratch)
+      : pool_(pool),
+        gemm_(gemm),
+        kernel_(gemm_kernel(isa, gemm.a.element)),
+        linear_(linear_kernel(isa)),
+        plan_(make_plan(kernel_, pool.size(), gemm)) {
+    CHECK(static_cast<int64_t>(scratch.size()) >= plan_.scratch_bytes());
+    a_.data = scratch.data();
+    b_.data = a_.data + plan_.a_bytes;
+    sums_ = b_.data + plan_.b_bytes;
+    a_.panel_width = kernel_.tile_rows, a_.k_bytes = kernel_.a_k_bytes;
+    b_.panel_width = kernel_.tile_columns, b_.k_bytes = kernel_.b_k_bytes;
+    a_.k_block = b_.k_block = plan_.k_block;
+    a_.k_step = b_.k_step = kernel_.k_step;
+  }
+
+  void run() {
+    const int64_t n_step = plan_.n_chunk * kernel_.tile_columns, m_step = plan_.m_chunk * kernel_.tile_rows;
+    for (int64_t n = 0; n < gemm_.n; n += n_step)
+      for (int64_t m = 0; m < gemm_.m; m += m_step)
+        for (int64_t k = 0; k < gemm_.k; k += plan_.k_chunk) {
+          a_.width = part(gemm_.m, m_step, m), b_.width = part(gemm_.n, n_step, n);
+          a_.k = b_.k = part(gemm_.k, plan_.k_chunk, k);
+          // With a single chunk along K the panels of B serve all chunks along M.
+          pack(m == 0 || plan_.k_chunk < gemm_.k);
+          multiply();
+        }
+  }
+
+ private:
+  void pack(bool b_too) {
+    const int64_t a_tasks = pack_tasks(a_);
+    pool_.run(a_tasks + (b_too ? pack_tasks(b_) : 0), [&](int64_t task) {
+      if (task < a_tasks)
+        pack_panels(gemm_.a, a_, task, kernel_.pack_a, b_.width.begin == 0 ? gemm_.a_sums : nullptr);
+      else
+        pack_panels(gemm_.b, b_, task - a_tasks, kernel_.pack_b, nullptr);
+    });
+  }
+
+  void pack_panels(const GemmOperand& operand, const PackedChunk& chunk, int64_t task, const PackPanels (&packs)[2][2],
+                   float* row_sums) const {
+    const PackPanels pack_block = packs[static_cast<int>(operand.element)][static_cast<int>(operand.layout)];
+    const int64_t first_panel = task * panels_per_pack(chunk);
+    const Range width = part(chunk.width.count, panels_per_pack(chunk) * chunk.panel_width, first_panel * chunk.panel_width);
+    for (int64_t block = 0; block < chunk.blocks(); ++block) {
+      const Range k = chunk.block(block);
+      const std::byte* from = element_address(operand, chunk.width.begin + width.begin, k.begin);
+      pack_block(from, operand.stride, width.count, k.count, chunk.panel(block, first_panel));
+      if (row_sums != nullptr)
+        linear_.add_column_sums(operand.element, from, operand.stride, k.count, width.count,
+                                row_sums + chunk.width.begin + width.begin);
+    }
+  }
+
+  void multiply() {
+    const int64_t m_tasks = ceil_div(a_.panels(), plan_.m_task), n_tasks = ceil_div(b_.panels(), plan_.n_task);
+    pool_.run_on_threads(m_tasks * n_tasks, [&](int64_t task, int thread) {
+      const Range m = part(a_.panels(), plan_.m_task, task % m_tasks * plan_.m_task);
+      const Range n = part(b_.panels(), plan_.n_task, task / m_tasks * plan_.n_task);
+      multiply_task(m, n, reinterpret_cast<float*>(sums_ + (plan_.keeps_sums ? task : thread) * plan_.task_sums_bytes));
+    });
+  }
+
+  // The tiles of m x n panels. B panels are the outer loop: one of them stays in the first level cache while the A panels pass.
+  void multiply_task(Range m, Range n, float* sums) const {
+    const int64_t column_of_tiles = m.count * kernel_.tile_rows * kernel_.tile_columns;
+    for (int64_t block = 0; block < a_.blocks(); ++block) {
+      const bool first = block == 0 && (a_.k.begin == 0 || !plan_.keeps_sums);
+      const bool last = block + 1 == a_.blocks() && (a_.k.begin + a_.k.count == gemm_.k || !plan_.keeps_sums);
+      for (int64_t i = 0; i < n.count; ++i) {
+        float* tiles = sums + i * column_of_tiles;
+        kernel_.multiply(m.count, a_.padded_k(block), a_.panel(block, m.begin), b_.panel(block, n.begin + i), tiles, first);
+        if (last) finish(m, n.begin + i, tiles);
+      }
+    }
+  }
+
+  void finish(Range m, int64_t n_panel, const float* tiles) const {
+    const Range columns = part(b_.width.count, kernel_.tile_columns, n_panel * kernel_.tile_columns);
+    for (int64_t i = 0; i < m.count; ++i) {
+      const Range rows = part(a_.width.count, kernel_.tile_rows, (m.begin + i) * kernel_.tile_rows);
+      const TilePlace place = {a_.width.begin + rows.begin, b_.width.begin + columns.begin, rows.count, columns.count};
+      linear_.finish(gemm_.finish, place, tiles + i * kernel_.tile_rows * kernel_.tile_columns, kernel_.tile_columns);
+    }
+  }
+
+  ThreadPool& pool_;
+  const Gemm& gemm_;
+  const GemmKernel& kernel_;
+  const LinearKernel& linear_;
+  const Plan plan_;
+  PackedChunk a_, b_;
+  std::byte* sums_ = nullptr;
+};
+
+// With few rows each weight is used a few times only: packing it would cost more than the products.
+bool is_few(const Gemm& gemm) {
+  return gemm.m <= LinearKernel::kFewRows && gemm.a.layout == Layout::k_contiguous && gemm.b.layout == Layout::k_contiguous;
+}
+
+void run_few(ThreadPool& pool, Isa isa, const Gemm& gemm) {
+  constexpr int64_t kColumns = 64;
+  const LinearKernel& linear = linear_kernel(isa);
+  pool.run(ceil_div(gemm.n, kColumns), [&](int64_t task) {
+    const Range columns = part(gemm.n, kColumns, task * kColumns);
+    float sums[LinearKernel::kFewRows * kColumns] = {};
+    linear.multiply_few(gemm.a.element, gemm.a.data, element_address(gemm.b, columns.begin, 0), gemm.m, columns.count, gemm.k, sums,
+                        kColumns);
+    linear.finish(gemm.finish, {0, columns.begin, gemm.m, columns.count}, sums, kColumns);
+  });
+}
+
+}  // namespace
+
+const GemmKernel& gemm_kernel(Isa isa, Element element) {
+#if defined(__x86_64__)
+  if (element == Element::bf16 && isa == Isa::amx) return amx::kGemmKernel;
+  if (element == Element::bf16 && isa == Isa::amx_emulated) return amx_emulated::kGemmKernel;
+  if (vector_isa(isa) == Isa::avx512) return avx512::kGemmKernel;
+  if (vector_isa(isa) == Isa::avx2) return avx2::kGemmKernel;
+#endif
+  return baseline::kGemmKernel;
+}
+
+int64_t gemm_scratch_bytes(int threads, Isa isa, const Gemm& gemm) {
+  return is_few(gemm) ? 0 : make_plan(gemm_kernel(isa, gemm.a.element), threads, gemm).scratch_bytes();
+}
+
+void run_gemm(ThreadPool& pool, Isa isa, const Gemm& gemm, std::span<std::byte> scratch) {
+  if (is_few(gemm)) return run_few(pool, isa, gemm);
+  GemmRun(pool, isa, gemm, scratch).run();
+}
+
+}  // namespace trireme::cpu

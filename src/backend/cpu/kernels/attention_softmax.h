@@ -1,0 +1,180 @@
+// The rows of a block of scores: the online softmax of forward, and the probabilities and gradients of scores that backward
+// rebuilds from the log-sum-exp. Element is what the products read: f32, or bf16 bits.
+#pragma once
+
+#include "backend/cpu/kernels/attention_block.h"
+#include "backend/cpu/kernels/philox_simd.h"
+
+namespace trireme::cpu::TRIREME_ISA::attention {
+
+constexpr float kMinusInfinity = -__builtin_inff();
+constexpr i32x16 kLaneNumbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+// e^x within 2 ulp for x up to 88; 0 below -87; NaN stays NaN. Half the work of exp in simd.h, because a score minus its maximum,
+// or minus the log-sum-exp, cannot overflow.
+TRIREME_INLINE f32x16 exp_of_difference(f32x16 x) {
+  const f32x16 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const f32x16 shifted = x * 1.44269504f + magic;
+  const f32x16 n = shifted - magic;
+  f32x16 r = x - n * 0.693359375f;
+  r = r + n * 2.12194440e-4f;
+  f32x16 p = splat(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + (r + 1.0f);
+  u32x16 bits;
+  __builtin_memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits << 23) + (127u << 23);
+  f32x16 power;
+  __builtin_memcpy(&power, &bits, sizeof power);
+  return x < -87.0f ? splat(0) : p * power;
+}
+
+TRIREME_INLINE float fold_max(f32x16 v) {
+  v = max(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  v = max(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  v = max(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  v = max(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+  return v[0];
+}
+
+// Where a block's draws come from: those of query first_row + r and key first_key + c belong to its element (r, c).
+struct BlockDropout {
+  const DropoutArguments& arguments;
+  int64_t head = 0;
+  int64_t first_row = 0;  // counted over the batch, as row_keys is
+  int64_t first_key = 0;
+};
+
+TRIREME_INLINE void draw_factors(const BlockDropout& dropout, int64_t row, int64_t columns, float* factors) {
+  const DropoutArguments& a = dropout.arguments;
+  const DropoutRow draws{.seed = a.seed,
+                         .site = a.site + static_cast<uint32_t>(dropout.head),
+                         .row_key = a.row_keys[dropout.first_row + row],
+                         .threshold = a.threshold,
+                         .keep_scale = a.scale};
+  for (int64_t c = 0; c < columns; c += kDropoutBatch) {
+    const DropoutFactors drop = dropout_factors(draws, dropout.first_key + c);
+    for (int i = 0; i < 4; ++i) store(factors + c + i * kLanes, drop.of[i]);
+  }
+}
+
+constexpr int64_t kMostColumns = 128;  // of a block, for any engine
+
+// Columns of a row that some tile of the products reads: what the row does not see of them must be zero.
+template <class Engine>
+TRIREME_INLINE int64_t columns_read(const ScoreBlock& block, int64_t row, int64_t stride) {
+  return smaller(stride, padded(block.visible(row + Engine::kTileRows - 1), Engine::kTileColumns));
+}
+
+template <class Element>
+TRIREME_INLINE void clear(Element* to, int64_t count) {
+  __builtin_memset(to, 0, static_cast<size_t>(count) * sizeof(Element));
+}
+
+// What forward keeps of each row between blocks of keys.
+struct OnlineSoftmax {
+  float* top = nullptr;  // [rows] the largest score so far, times scale
+  float* sum = nullptr;  // [rows][16] partial sums of exp(score - top)
+  float* out = nullptr;  // [rows][out_stride] sum of exp(score - top) v
+  int64_t out_stride = 0;
+};
+
+TRIREME_INLINE void rescale(const OnlineSoftmax& state, int64_t row, float new_top) {
+  const f32x16 factor = exp_of_difference(splat(state.top[row] - new_top));
+  float* sum = state.sum + row * kLanes;
+  store(sum, load(sum) * factor);
+  float* out = state.out + row * state.out_stride;
+  for (int64_t c = 0; c < state.out_stride; c += kLanes) store(out + c, load(out + c) * factor);
+  state.top[row] = new_top;
+}
+
+// probabilities = dropout(exp(scale * scores - top)), and brings the state to the new top. probabilities may alias scores.
+template <class Engine, bool kDropout>
+void softmax_rows(const ScoreBlock& block, float scale, const BlockDropout& dropout, const OnlineSoftmax& state,
+                  const float* scores, int64_t stride, typename Engine::Element* probabilities) {
+  static_assert(Engine::kForwardKeys <= kMostColumns && Engine::kForwardKeys % kDropoutBatch == 0);
+  float factors[kMostColumns];
+  for (int64_t row = 0; row < block.rows; ++row) {
+    const float* s = scores + row * stride;
+    typename Engine::Element* p = probabilities + row * stride;
+    const int64_t visible = block.visible(row);
+    const int64_t whole = visible / kLanes * kLanes;
+    const i32x16 seen = kLaneNumbers < static_cast<int32_t>(visible - whole);
+
+    f32x16 largest = splat(kMinusInfinity);
+    for (int64_t c = 0; c < whole; c += kLanes) largest = max(load(s + c), largest);
+    if (whole < visible) largest = max(seen ? load(s + whole) : splat(kMinusInfinity), largest);
+    const float top = fold_max(largest) * scale;
+    if (top > state.top[row]) rescale(state, row, top);
+    // A row that has seen no key keeps -infinity, which must not meet itself in a difference.
+    const float offset = state.top[row] == kMinusInfinity ? 0 : state.top[row];
+
+    if constexpr (kDropout) draw_factors(dropout, row, visible, factors);
+    f32x16 sum = load(state.sum + row * kLanes);
+    for (int64_t c = 0; c < whole; c += kLanes) {
+      f32x16 e = exp_of_difference(load(s + c) * scale - offset);
+      sum += e;
+      if constexpr (kDropout) e *= load(factors + c);
+      Engine::store_weights(p + c, e);
+    }
+    int64_t written = whole;
+    if (whole < visible) {
+      f32x16 e = exp_of_difference(load(s + whole) * scale - offset);
+      e = seen ? e : splat(0);
+      sum += e;
+      if constexpr (kDropout) e *= load(factors + whole);
+      Engine::store_weights(p + whole, e);
+      written += kLanes;
+    }
+    store(state.sum + row * kLanes, sum);
+    const int64_t read = columns_read<Engine>(block, row, stride);
+    if (written < read) clear(p + written, read - written);
+  }
+}
+
+// probabilities = dropout(exp(scale * scores - lse));  d_scores = exp(scale * scores - lse) * (dropout(d_probabilities) - delta),
+// where delta = d_out . out of the row. The results may alias scores and d_probabilities.
+template <class Engine, bool kDropout>
+void softmax_gradient_rows(const ScoreBlock& block, float scale, const BlockDropout& dropout, const float* lse,
+                           const float* delta, const float* scores, const float* d_probabilities, int64_t stride,
+                           typename Engine::Element* probabilities, typename Engine::Element* d_scores) {
+  static_assert(Engine::kBackwardKeys <= kMostColumns && Engine::kBackwardKeys % kDropoutBatch == 0);
+  float factors[kMostColumns];
+  for (int64_t row = 0; row < block.rows; ++row) {
+    const float* s = scores + row * stride;
+    const float* dp = d_probabilities + row * stride;
+    typename Engine::Element* p = probabilities + row * stride;
+    typename Engine::Element* ds = d_scores + row * stride;
+    // A row without a finite sum has no probabilities.
+    const int64_t visible = lse[row] == kMinusInfinity ? 0 : block.visible(row);
+    if constexpr (kDropout) draw_factors(dropout, row, visible, factors);
+    for (int64_t c = 0; c < visible; c += kLanes) {
+      const f32x16 e = exp_of_difference(load(s + c) * scale - lse[row]);
+      f32x16 kept = e, gradient = load(dp + c);
+      if constexpr (kDropout) {
+        const f32x16 factor = load(factors + c);
+        kept *= factor;
+        gradient *= factor;
+      }
+      gradient = e * (gradient - delta[row]);
+      if (c + kLanes > visible) {
+        const i32x16 seen = kLaneNumbers < static_cast<int32_t>(visible - c);
+        kept = seen ? kept : splat(0);
+        gradient = seen ? gradient : splat(0);
+      }
+      Engine::store_weights(p + c, kept);
+      Engine::store_weights(ds + c, gradient);
+    }
+    const int64_t written = padded(visible, kLanes), read = columns_read<Engine>(block, row, stride);
+    if (written < read) clear(p + written, read - written), clear(ds + written, read - written);
+  }
+  // Rows that only fill the last tile up.
+  for (int64_t row = block.rows; row < padded(block.rows, Engine::kTileDepth); ++row)
+    clear(probabilities + row * stride, stride), clear(d_scores + row * stride, stride);
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA::attention

@@ -1,0 +1,43 @@
+// Between the product driver (backend/cpu/gemm.cpp) and its inner loops: one table of functions and sizes per instruction set.
+//
+// A product is sums[M,N] = A[M,K] B[N,K]^T. Both operands are first packed into panels: a panel holds tile_rows rows of A, or
+// tile_columns rows of B, for one block of K, in the order the inner loop reads them. One A panel and one B panel make a tile of
+// sums, f32, [tile_rows, tile_columns], that stays in registers over the whole block.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::cpu {
+
+enum class Element : uint8_t { f32, bf16 };
+
+// How an operand [width, K] lies in memory: each of its rows contiguous, or each of its columns.
+enum class Layout : uint8_t { k_contiguous, width_contiguous };
+
+// Packs one block of K for all panels of `width` rows, one panel after the other. Element (w, k) is at from[w * stride + k] or
+// from[k * stride + w], by layout. The last panel is filled up with zeros, and so is K up to a multiple of k_step.
+using PackPanels = void (*)(const void* from, int64_t stride, int64_t width, int64_t k, void* to);
+
+struct GemmKernel {
+  int64_t tile_rows, tile_columns;        // tile_columns is a multiple of 16
+  int64_t k_step;                   // panels hold a multiple of this many k
+  int64_t k_block;                  // k in one panel at most: one B panel and a moving A panel fit the first level cache
+  int64_t task_rows, task_columns;  // of the sums of one task at most: they and the A panels of a block fit the second level cache
+  int64_t a_k_bytes, b_k_bytes;     // one k of a panel
+  PackPanels pack_a[2][2];          // [Element][Layout]; null where the kernel does not take that element
+  PackPanels pack_b[2][2];
+
+  // For each of `panels` consecutive A panels: its tile of sums = or += A panel * B panel. Tiles are contiguous in memory.
+  void (*multiply)(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first);
+
+  // Multiply-adds on registers alone, to measure what this core can do at most; returns the number of floating point operations.
+  double (*exercise)(int64_t rounds);
+};
+
+namespace baseline { extern const GemmKernel kGemmKernel; }
+namespace avx2 { extern const GemmKernel kGemmKernel; }
+namespace avx512 { extern const GemmKernel kGemmKernel; }
+namespace amx { extern const GemmKernel kGemmKernel; }
+namespace amx_emulated { extern const GemmKernel kGemmKernel; }
+
+}  // namespace trireme::cpu

@@ -1,0 +1,173 @@
+#include "backend/cpu/kernels/gemm_linear.h"
+
+#include "backend/cpu/kernels/gelu.h"
+#include "backend/cpu/kernels/gemm_vector.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+// The next 16 elements, or the `left` < 16 that are left.
+template <class T>
+TRIREME_INLINE f32x16 load_next(const T* from, int64_t left) {
+  return left >= kLanes ? load(from) : load_part(from, left);
+}
+template <class T>
+TRIREME_INLINE void store_next(T* to, f32x16 v, int64_t left) {
+  left >= kLanes ? store(to, v) : store_part(to, v, left);
+}
+
+TRIREME_INLINE f32x16 rounded(const float*, f32x16 v) { return v; }
+TRIREME_INLINE f32x16 rounded(const uint16_t*, f32x16 v) {
+  uint16_t bits[kLanes];
+  store(bits, v);
+  return load(bits);
+}
+
+template <class T, Gelu gelu>
+void activate(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
+  const T* bias = static_cast<const T*>(operands.bias);
+  for (int64_t row = 0; row < place.rows; ++row, sums += stride) {
+    const int64_t first = (place.row + row) * operands.columns + place.column;
+    T* pre = static_cast<T*>(operands.pre) + (gelu == Gelu::none ? 0 : first);
+    T* out = static_cast<T*>(operands.out) + first;
+    for (int64_t c = 0; c < place.columns; c += kLanes) {
+      const int64_t left = place.columns - c;
+      f32x16 z = load(sums + c);
+      if (bias != nullptr) z = z + load_next(bias + place.column + c, left);
+      if constexpr (gelu != Gelu::none) {
+        store_next(pre + c, z, left);
+        z = rounded(pre, z);
+        z = gelu == Gelu::tanh ? gelu_tanh(z) : gelu_erf(z);
+      }
+      store_next(out + c, z, left);
+    }
+  }
+}
+
+template <class T, Gelu gelu>
+void derive(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
+  for (int64_t row = 0; row < place.rows; ++row, sums += stride) {
+    const int64_t first = (place.row + row) * operands.columns + place.column;
+    const T* pre = static_cast<const T*>(operands.pre) + first;
+    T* out = static_cast<T*>(operands.out) + first;
+    for (int64_t c = 0; c < place.columns; c += kLanes) {
+      const int64_t left = place.columns - c;
+      const f32x16 z = load_next(pre + c, left);
+      store_next(out + c, load(sums + c) * (gelu == Gelu::tanh ? gelu_tanh_derivative(z) : gelu_erf_derivative(z)), left);
+    }
+  }
+}
+
+void add(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
+  for (int64_t row = 0; row < place.rows; ++row, sums += stride) {
+    float* out = static_cast<float*>(operands.out) + (place.row + row) * operands.columns + place.column;
+    for (int64_t c = 0; c < place.columns; c += kLanes) {
+      const int64_t left = place.columns - c;
+      store_next(out + c, load_next(out + c, left) + load(sums + c), left);
+    }
+  }
+}
+
+template <class T>
+void finish_as(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
+  const bool deriving = operands.finish == Finish::derive;
+  switch (operands.gelu) {
+    case Gelu::none: return activate<T, Gelu::none>(operands, place, sums, stride);
+    case Gelu::tanh: return (deriving ? derive<T, Gelu::tanh> : activate<T, Gelu::tanh>)(operands, place, sums, stride);
+    case Gelu::erf: return (deriving ? derive<T, Gelu::erf> : activate<T, Gelu::erf>)(operands, place, sums, stride);
+  }
+}
+
+void finish(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
+  if (operands.finish == Finish::add) return add(operands, place, sums, stride);
+  (operands.element == Element::f32 ? finish_as<float> : finish_as<uint16_t>)(operands, place, sums, stride);
+}
+
+template <class T>
+void add_column_sums_of(const T* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
+  constexpr int kRegisters = 4;  // enough independent additions to hide their latency
+  int64_t c = 0;
+  for (; c + kRegisters * kRegisterLanes <= columns; c += kRegisters * kRegisterLanes) {
+    Register sums[kRegisters] = {};
+    for (int64_t row = 0; row < rows; ++row)
+#pragma GCC unroll 4
+      for (int i = 0; i < kRegisters; ++i) sums[i] += load_register(from + row * stride + c + i * kRegisterLanes);
+    for (int i = 0; i < kRegisters; ++i) {
+      float* place = to + c + i * kRegisterLanes;
+      store_register(place, load_register(place) + sums[i]);
+    }
+  }
+  for (; c < columns; ++c) {
+    float sum = 0;
+    for (int64_t row = 0; row < rows; ++row) sum += widen_element(from[row * stride + c]);
+    to[c] += sum;
+  }
+}
+
+void add_column_sums(Element element, const void* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
+  if (element == Element::f32)
+    add_column_sums_of(static_cast<const float*>(from), stride, rows, columns, to);
+  else
+    add_column_sums_of(static_cast<const uint16_t*>(from), stride, rows, columns, to);
+}
+
+TRIREME_INLINE float sum_of_lanes(Register v) {
+  float x[kRegisterLanes];
+  store_register(x, v);
+  for (int width = kRegisterLanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) x[i] += x[i + width];
+  return x[0];
+}
+
+// Rows x Columns dot products at once.
+template <int Rows, int Columns, class T>
+TRIREME_INLINE void dot_products(const T* a, const T* b, int64_t k, float* sums, int64_t stride) {
+  Register partial[Rows][Columns] = {};
+  int64_t i = 0;
+  for (; i + kRegisterLanes <= k; i += kRegisterLanes) {
+#pragma GCC unroll 4
+    for (int c = 0; c < Columns; ++c) {
+      const Register y = load_register(b + c * k + i);
+#pragma GCC unroll 4
+      for (int r = 0; r < Rows; ++r) partial[r][c] += load_register(a + r * k + i) * y;
+    }
+  }
+  for (int r = 0; r < Rows; ++r)
+    for (int c = 0; c < Columns; ++c) {
+      float sum = sum_of_lanes(partial[r][c]);
+      for (int64_t rest = i; rest < k; ++rest) sum += widen_element(a[r * k + rest]) * widen_element(b[c * k + rest]);
+      sums[r * stride + c] = sum;
+    }
+}
+
+template <int Rows, class T>
+void multiply_rows(const T* a, const T* b, int64_t columns, int64_t k, float* sums, int64_t stride) {
+  int64_t c = 0;
+  for (; c + 4 <= columns; c += 4) dot_products<Rows, 4>(a, b + c * k, k, sums + c, stride);
+  for (; c < columns; ++c) dot_products<Rows, 1>(a, b + c * k, k, sums + c, stride);
+}
+
+template <class T>
+void multiply_few_of(const T* a, const T* b, int64_t rows, int64_t columns, int64_t k, float* sums, int64_t stride) {
+  static_assert(LinearKernel::kFewRows == 4);
+  switch (rows) {
+    case 1: return multiply_rows<1>(a, b, columns, k, sums, stride);
+    case 2: return multiply_rows<2>(a, b, columns, k, sums, stride);
+    case 3: return multiply_rows<3>(a, b, columns, k, sums, stride);
+    default: return multiply_rows<4>(a, b, columns, k, sums, stride);
+  }
+}
+
+void multiply_few(Element element, const void* a, const void* b, int64_t rows, int64_t columns, int64_t k, float* sums,
+                  int64_t stride) {
+  if (element == Element::f32)
+    multiply_few_of(static_cast<const float*>(a), static_cast<const float*>(b), rows, columns, k, sums, stride);
+  else
+    multiply_few_of(static_cast<const uint16_t*>(a), static_cast<const uint16_t*>(b), rows, columns, k, sums, stride);
+}
+
+}  // namespace
+
+const LinearKernel kLinearKernel = {.finish = finish, .add_column_sums = add_column_sums, .multiply_few = multiply_few};
+
+}  // namespace trireme::cpu::TRIREME_ISA

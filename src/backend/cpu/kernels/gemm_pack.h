@@ -1,0 +1,61 @@
+// Packing of f32 panels, from f32 or bf16. A panel is [k][Stride] floats, of which the first Width are rows of the operand; the
+// padding lanes up to Stride are never read by a product.
+#pragma once
+
+#include "backend/cpu/kernels/gemm_vector.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+
+// The slow way, for edges: `width` <= Width rows, lanes from there on zero.
+template <int Stride, class T>
+TRIREME_INLINE void pack_elements(const T* from, int64_t w_step, int64_t k_step, int64_t width, int64_t k, float* to) {
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t w = 0; w < Stride; ++w) to[i * Stride + w] = w < width ? widen_element(from[w * w_step + i * k_step]) : 0.0f;
+}
+
+// Rows of the operand are contiguous: squares of one register are transposed.
+template <int Width, int Stride, class T>
+void pack_k_contiguous(const void* source, int64_t stride, int64_t width, int64_t k, void* packed) {
+  static_assert(Stride % kRegisterLanes == 0 && Stride - Width < kRegisterLanes);
+  const T* from = static_cast<const T*>(source);
+  float* to = static_cast<float*>(packed);
+  const int64_t k_whole = k / kRegisterLanes * kRegisterLanes;
+  for (int64_t first = 0; first < width; first += Width, from += Width * stride, to += k * Stride) {
+    if (first + Width > width) {
+      pack_elements<Stride>(from, stride, 1, width - first, k, to);
+      continue;
+    }
+    for (int64_t i = 0; i < k_whole; i += kRegisterLanes) {
+      for (int group = 0; group < Stride; group += kRegisterLanes) {
+        Register square[kRegisterLanes];
+#pragma GCC unroll 16
+        for (int lane = 0; lane < kRegisterLanes; ++lane)
+          square[lane] = group + lane < Width ? load_register(from + (group + lane) * stride + i) : Register{};
+        transpose(square);
+#pragma GCC unroll 16
+        for (int lane = 0; lane < kRegisterLanes; ++lane) store_register(to + (i + lane) * Stride + group, square[lane]);
+      }
+    }
+    pack_elements<Stride>(from + k_whole, stride, 1, Width, k - k_whole, to + k_whole * Stride);
+  }
+}
+
+// Columns of the operand are contiguous: one k of all panels is copied at a time, so that memory is read in long runs.
+template <int Width, int Stride, class T>
+void pack_width_contiguous(const void* source, int64_t stride, int64_t width, int64_t k, void* packed) {
+  const T* from = static_cast<const T*>(source);
+  float* to = static_cast<float*>(packed);
+  // A whole register may be loaded where the row goes on for so long, whatever panel those elements belong to.
+  const int64_t whole = width < Stride ? 0 : (width - Stride) / Width + 1;
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t panel = 0; panel < whole; ++panel)
+#pragma GCC unroll 8
+      for (int group = 0; group < Stride; group += kRegisterLanes)
+        store_register(to + (panel * k + i) * Stride + group, load_register(from + i * stride + panel * Width + group));
+  for (int64_t first = whole * Width; first < width; first += Width) {
+    const int64_t left = width - first < Width ? width - first : Width;
+    pack_elements<Stride>(from + first, 1, stride, left, k, to + first / Width * k * Stride);
+  }
+}
+
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,20 @@
+// Kernels of the ops that treat each element alone: activations and conversions.
+#pragma once
+
+#include "backend/cpu/kernels/pointwise_arguments.h"
+
+namespace trireme::cpu {
+
+struct PointwiseKernels {
+  PerDType<void (*)(const void* pre, void* out, int64_t count)> gelu_tanh;
+  PerDType<void (*)(const void* pre, void* out, int64_t count)> gelu_erf;
+  // One row: gate and up [F].
+  PerDType<void (*)(const void* gate, const void* up, void* out, int64_t width)> swiglu_forward;
+  PerDType<void (*)(const void* gate, const void* up, const void* d_out, void* d_gate, void* d_up, int64_t width)>
+      swiglu_backward;
+  void (*to_bf16)(const float* from, uint16_t* to, int64_t count);
+  void (*to_f32)(const uint16_t* from, float* to, int64_t count);
+};
+TRIREME_DECLARE_KERNELS(PointwiseKernels, pointwise_kernels)
+
+}  // namespace trireme::cpu

@@ -1,0 +1,55 @@
+// How the files that cut ops into tasks pick their kernels: by instruction set, then by dtype.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/cpu/isa.h"
+#include "backend/cpu/kernels/pointwise_arguments.h"
+#include "backend/ops.h"
+#include "base/philox.h"
+
+namespace trireme::cpu {
+
+// The instance of a table for `isa`; other processors have the baseline only.
+#if defined(__x86_64__)
+  #define TRIREME_KERNELS_FOR(isa, name) (::trireme::cpu::select_kernels(isa, baseline::name, avx2::name, avx512::name))
+#else
+  #define TRIREME_KERNELS_FOR(isa, name) (::trireme::cpu::select_kernels(isa, baseline::name, baseline::name, baseline::name))
+#endif
+
+template <class Table>
+const Table& select_kernels(Isa isa, const Table& baseline, const Table& avx2, const Table& avx512) {
+  switch (vector_isa(isa)) {
+    case Isa::avx2:
+      return avx2;
+    case Isa::avx512:
+      return avx512;
+    default:
+      return baseline;
+  }
+}
+
+template <class Kernel>
+Kernel select_dtype(const PerDType<Kernel>& kernels, DType dtype) {
+  CHECK(dtype == DType::f32 || dtype == DType::bf16);
+  return dtype == DType::f32 ? kernels.f32 : kernels.bf16;
+}
+
+inline DropoutArguments dropout_arguments(const Dropout& dropout, int64_t rows) {
+  if (!dropout.active()) return {};
+  CHECK_EQ(dropout.row_keys.count(), rows);
+  return {.active = true,
+          .site = dropout.site,
+          .threshold = dropout_threshold(dropout.probability),
+          .scale = static_cast<float>(1 / (1 - static_cast<double>(dropout.probability))),
+          .seed = dropout.seed,
+          .row_keys = dropout.row_keys.as<int64_t>()};
+}
+
+// Tasks are cut by size, never by the number of threads: about 16 Ki elements each, so that starting one costs nothing next to
+// its work and a few threads stay evenly loaded.
+inline constexpr int64_t kTaskElements = 16 * 1024;
+
+inline int64_t rows_per_task(int64_t width) { return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, width)); }
+
+}  // namespace trireme::cpu

@@ -1,0 +1,107 @@
+// The linear layers: each of their three products as one Gemm.
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/gemm.h"
+
+namespace trireme {
+namespace {
+
+using cpu::Element;
+using cpu::Finish;
+using cpu::Gelu;
+using cpu::Gemm;
+using cpu::GemmOperand;
+using cpu::Layout;
+
+Element element_of(const Tensor& tensor) {
+  CHECK(tensor.dtype == DType::f32 || tensor.dtype == DType::bf16);
+  return tensor.dtype == DType::f32 ? Element::f32 : Element::bf16;
+}
+
+Gelu gelu_of(Activation activation) {
+  switch (activation) {
+    case Activation::none: return Gelu::none;
+    case Activation::gelu_tanh: return Gelu::tanh;
+    case Activation::gelu_erf: return Gelu::erf;
+  }
+  return Gelu::none;
+}
+
+// A matrix as an operand whose width is its first dimension, or its second one.
+GemmOperand rows_of(const Tensor& matrix) { return {matrix.data, element_of(matrix), Layout::k_contiguous, matrix.shape[1]}; }
+GemmOperand columns_of(const Tensor& matrix) { return {matrix.data, element_of(matrix), Layout::width_contiguous, matrix.shape[1]}; }
+
+void check_matrix(const Tensor& matrix, int64_t rows, int64_t columns, DType dtype) {
+  CHECK_EQ(matrix.shape, (Shape{rows, columns}));
+  CHECK(matrix.dtype == dtype);
+}
+
+// out[N,O] = x[N,I] weight[O,I]^T
+Gemm gemm_of(const LinearForward& op) {
+  const int64_t rows = op.x.shape[0], inputs = op.x.shape[1], outputs = op.weight.shape[0];
+  check_matrix(op.weight, outputs, inputs, op.x.dtype);
+  check_matrix(op.out, rows, outputs, op.x.dtype);
+  CHECK_EQ(static_cast<bool>(op.pre), op.activation != Activation::none);
+  if (op.pre) check_matrix(op.pre, rows, outputs, op.x.dtype);
+  if (op.bias) check_matrix(op.bias.reshaped({1, op.bias.count()}), 1, outputs, op.x.dtype);
+  return {.m = rows,
+          .n = outputs,
+          .k = inputs,
+          .a = rows_of(op.x),
+          .b = rows_of(op.weight),
+          .finish = {.finish = Finish::activate,
+                     .gelu = gelu_of(op.activation),
+                     .element = element_of(op.out),
+                     .columns = outputs,
+                     .bias = op.bias.data,
+                     .pre = op.pre.data,
+                     .out = op.out.data}};
+}
+
+// d_x[N,I] = d_out[N,O] weight[O,I]
+Gemm gemm_of(const LinearInputGrad& op) {
+  const int64_t rows = op.d_out.shape[0], outputs = op.d_out.shape[1], inputs = op.weight.shape[1];
+  check_matrix(op.weight, outputs, inputs, op.d_out.dtype);
+  check_matrix(op.d_x, rows, inputs, op.d_out.dtype);
+  CHECK_EQ(static_cast<bool>(op.pre), op.activation != Activation::none);
+  if (op.pre) check_matrix(op.pre, rows, inputs, op.d_out.dtype);
+  return {.m = rows,
+          .n = inputs,
+          .k = outputs,
+          .a = rows_of(op.d_out),
+          .b = columns_of(op.weight),
+          .finish = {.finish = Finish::derive,
+                     .gelu = gelu_of(op.activation),
+                     .element = element_of(op.d_x),
+                     .columns = inputs,
+                     .pre = op.pre.data,
+                     .out = op.d_x.data}};
+}
+
+// d_weight[O,I] += d_out[N,O]^T x[N,I];  d_bias[O] += column sums of d_out
+Gemm gemm_of(const LinearWeightGrad& op) {
+  const int64_t rows = op.x.shape[0], inputs = op.x.shape[1], outputs = op.d_out.shape[1];
+  check_matrix(op.d_out, rows, outputs, op.x.dtype);
+  check_matrix(op.d_weight, outputs, inputs, DType::f32);
+  if (op.d_bias) check_matrix(op.d_bias.reshaped({1, op.d_bias.count()}), 1, outputs, DType::f32);
+  return {.m = outputs,
+          .n = inputs,
+          .k = rows,
+          .a = columns_of(op.d_out),
+          .b = columns_of(op.x),
+          .finish = {.finish = Finish::add, .columns = inputs, .out = op.d_weight.data},
+          .a_sums = op.d_bias ? op.d_bias.as<float>() : nullptr};
+}
+
+std::span<std::byte> bytes_of(const Tensor& scratch) { return {static_cast<std::byte*>(scratch.data), static_cast<size_t>(scratch.bytes())}; }
+
+}  // namespace
+
+void CpuBackend::run(Stream, const LinearForward& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
+void CpuBackend::run(Stream, const LinearInputGrad& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
+void CpuBackend::run(Stream, const LinearWeightGrad& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
+
+int64_t CpuBackend::scratch_bytes(const LinearForward& op) const { return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op)); }
+int64_t CpuBackend::scratch_bytes(const LinearInputGrad& op) const { return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op)); }
+int64_t CpuBackend::scratch_bytes(const LinearWeightGrad& op) const { return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op)); }
+
+}  // namespace trireme

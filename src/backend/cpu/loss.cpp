@@ -1,0 +1,76 @@
+#include "backend/cpu/kernels/loss.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/kernels/pointwise_select.h"
+
+namespace trireme {
+
+using namespace cpu;
+
+namespace {
+
+template <class Op>
+LogitsRow logits_row(const Op& op, int64_t n) {
+  const int64_t V = op.logits.shape[1];
+  return {
+      .width = V, .vocabulary = op.vocabulary, .logits = static_cast<char*>(op.logits.data) + n * V * size_of(op.logits.dtype)};
+}
+
+template <class Op>
+void check_shapes(const Op& op) {
+  const int64_t N = op.logits.shape[0], V = op.logits.shape[1];
+  CHECK(op.vocabulary >= 0 && op.vocabulary <= V);
+  CHECK_EQ(op.targets.count(), N);
+  for (const int32_t target : op.targets.template span<int32_t>()) CHECK(target < op.vocabulary);
+}
+
+float element(const Tensor& tensor, int64_t i) {
+  return tensor.dtype == DType::bf16 ? to_float(tensor.as<bf16>()[i]) : tensor.as<float>()[i];
+}
+
+}  // namespace
+
+void CpuBackend::run(Stream, const CrossEntropyStats& op) {
+  const int64_t N = op.logits.shape[0], V = op.logits.shape[1];
+  check_shapes(op);
+  const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, loss_kernels).stats, op.logits.dtype);
+  const int32_t* targets = op.targets.as<int32_t>();
+  float *row_max = op.row_max.as<float>(), *row_sum = op.row_sum.as<float>(), *target_logit = op.target_logit.as<float>();
+  pool_.run(N, [&](int64_t n) {
+    kernel(logits_row(op, n), row_max + n, row_sum + n);
+    target_logit[n] = targets[n] < 0 ? 0 : element(op.logits, n * V + targets[n]);
+  });
+}
+
+void CpuBackend::run(Stream, const CrossEntropyGrad& op) {
+  const int64_t N = op.logits.shape[0];
+  check_shapes(op);
+  const int32_t* targets = op.targets.as<int32_t>();
+  const float *row_max = op.row_max.as<float>(), *row_sum = op.row_sum.as<float>(), *target_logit = op.target_logit.as<float>();
+  float* losses = op.losses.as<float>();
+  double* scalars = op.scalars.as<double>();
+  double loss_sum = 0;
+  for (int64_t n = 0; n < N; ++n) {
+    const double log_sum = std::log(static_cast<double>(row_sum[n]));
+    losses[n] =
+        targets[n] < 0 ? 0 : static_cast<float>(log_sum + static_cast<double>(row_max[n]) - static_cast<double>(target_logit[n]));
+    loss_sum += static_cast<double>(losses[n]);
+  }
+  scalars[static_cast<int64_t>(StepScalar::loss_sum)] += loss_sum;
+  if (op.write_grad == WriteGrad::no) return;
+
+  const auto scale = static_cast<float>(scalars[static_cast<int64_t>(StepScalar::inverse_targets)]);
+  const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, loss_kernels).grad, op.logits.dtype);
+  pool_.run(N, [&](int64_t n) {
+    const LogitsRow row = logits_row(op, n);
+    if (targets[n] < 0)
+      std::memset(row.logits, 0, static_cast<size_t>(row.width * size_of(op.logits.dtype)));
+    else
+      kernel(row, targets[n], row_max[n], row_sum[n], scale);
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,82 @@
+// An engine with memory of its own, on any backend, and a batch to train it on.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/batch.h"
+#include "train/memory_plan.h"
+
+namespace trireme {
+
+class EngineFixture {
+ public:
+  EngineFixture(const EngineSettings& settings, std::unique_ptr<Backend> backend)
+      : backend_(std::move(backend)),
+        plan_(plan_memory(settings, *backend_, 1)),
+        arenas_(Arenas::like(plan_.arenas, *backend_)),
+        scratch_("scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); }),
+        engine_(settings, *backend_, mesh_, arenas_) {
+    backend_->set_scratch(kCompute, scratch_.take({plan_.backend_scratch}, DType::u8));
+    engine_.initialise_weights();
+  }
+
+  Engine& operator*() { return engine_; }
+  Engine* operator->() { return &engine_; }
+
+  // One step on the samples of `batches`, in order; every one has the engine's micro-batch size.
+  StepResult step(const std::vector<Batch>& batches, double learning_rate) {
+    int64_t targets = 0;
+    for (const Batch& batch : batches) targets += batch.unmasked_targets;
+    return engine_.train_step({.learning_rate = learning_rate,
+                               .targets = targets,
+                               .micro_batches = static_cast<int64_t>(batches.size()),
+                               .batch = [&](int64_t i) { return view(batches[static_cast<size_t>(i)]); }});
+  }
+
+  static HostBatch view(const Batch& batch) {
+    return {.tokens = batch.tokens, .targets = batch.targets, .positions = batch.positions, .row_keys = batch.row_keys};
+  }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  Mesh mesh_ = Mesh::solo();
+  MemoryPlan plan_;
+  Arenas arenas_;
+  Arena scratch_;
+  Engine engine_;
+};
+
+// Samples first .. first + B - 1 of a made-up dataset: tokens that depend on sample and position.
+inline Batch make_batch(int64_t B, int64_t T, int64_t vocabulary, int64_t first) {
+  Batch batch(B, T);
+  batch.first_sample = first;
+  batch.unmasked_targets = B * T;
+  for (int64_t n = 0; n < B * T; ++n) {
+    const int64_t sample = first + n / T, t = n % T;
+    const auto i = static_cast<size_t>(n);
+    batch.tokens[i] = static_cast<int32_t>((sample * 31 + t * t * 7 + t) % vocabulary);
+    batch.targets[i] = static_cast<int32_t>((sample * 31 + (t + 1) * (t + 1) * 7 + t + 1) % vocabulary);
+    batch.positions[i] = static_cast<int32_t>(t);
+    batch.row_keys[i] = sample * T + t;
+  }
+  return batch;
+}
+
+// A small GPT-3: two layers, 32 wide.
+inline ModelSettings small_model() {
+  ModelSettings model;
+  model.num_layers = 2;
+  model.hidden_size = 32;
+  model.ffn_hidden_size = 128;
+  model.num_attention_heads = 4;
+  model.vocab_size = 61;
+  model.make_vocab_size_divisible_by = 64;
+  model.encoder_seq_length = model.max_position_embeddings = 16;
+  model.micro_batch_size = 2;
+  model.global_batch_size = 4;
+  model.init_method_std = 0.1;
+  return model;
+}
+
+}  // namespace trireme

@@ -1,0 +1,190 @@
+// Runs an op on the reference backend and on the cpu backend, with every instruction set of this machine and several numbers of
+// threads, on the same operands, and compares everything it writes. Operands are found by the op's visit().
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference_backend.h"
+#include "support/host_tensors.h"
+
+namespace trireme {
+
+// How far an output may be from the reference. All test values are drawn from bounded ranges, so bounds can be stated.
+//
+// - The result is rounded to its dtype; two results that round differently are one unit apart: `roundings` units of the value,
+// more
+//   where an intermediate had been rounded to the same dtype before.
+// - A sum of n terms up to size s in f32 makes n rounding errors of 2^-24 of the running sum, which is about s sqrt(n) for terms
+// of
+//   either sign; they add up like sqrt(n) as well: n * 2^-24 * s. Four times that is allowed. Exponentials and divisions are
+//   within a few units and count as a few terms.
+// - `carried`: the size of intermediates in the activation dtype on which the output depends, times that dependence; each may
+//   have rounded differently, by one unit.
+struct Tolerance {
+  double terms = 1;
+  double size = 1;
+  double carried = 0;
+  double roundings = 1;
+  double unit = 0x1p-24;    // of the sum: 2^-53 where it is made in double
+  bool same_zeros = false;  // where one is zero the other is too: dropout and masks
+  bool equal = false;       // bit for bit
+};
+using Tolerances = std::map<std::string, Tolerance>;
+
+// The distance of neighbouring numbers, relative to them: at most.
+inline double unit_of(DType dtype) { return dtype == DType::bf16 ? 0x1p-7 : dtype == DType::f32 ? 0x1p-23 : 0x1p-52; }
+
+inline double element(const Tensor& tensor, const std::vector<uint8_t>& bytes, int64_t i) {
+  switch (tensor.dtype) {
+    case DType::f32:
+      return reinterpret_cast<const float*>(bytes.data())[i];
+    case DType::bf16:
+      return to_float(reinterpret_cast<const bf16*>(bytes.data())[i]);
+    case DType::f64:
+      return reinterpret_cast<const double*>(bytes.data())[i];
+    default:
+      CHECK(!"only floating point is compared");
+  }
+  return 0;
+}
+
+// The operands of an op, by visit().
+struct OperandList {
+  struct Operand {
+    std::string name;
+    Tensor tensor;
+    bool written;
+  };
+  std::vector<Operand> all;
+
+  void in(const char* name, const Tensor& tensor) { add(name, tensor, false); }
+  void out(const char* name, const Tensor& tensor) { add(name, tensor, true); }
+  void update(const char* name, const Tensor& tensor) { add(name, tensor, true); }
+
+  // An input that is also an output (aliasing) is compared as the output.
+  bool only_read(const Operand& operand) const {
+    for (const Operand& other : all)
+      if (other.written && other.tensor.data == operand.tensor.data) return false;
+    return true;
+  }
+
+ private:
+  void add(const char* name, const Tensor& tensor, bool written) {
+    if (tensor) all.push_back({name, tensor, written});
+  }
+};
+
+// The bytes of all operands at one moment.
+class Snapshot {
+ public:
+  explicit Snapshot(const OperandList& operands) {
+    for (const auto& operand : operands.all) {
+      const auto* begin = static_cast<const uint8_t*>(operand.tensor.data);
+      bytes_.emplace_back(begin, begin + operand.tensor.bytes());
+    }
+  }
+  void restore(const OperandList& operands) const {
+    for (size_t i = 0; i < bytes_.size(); ++i) std::memcpy(operands.all[i].tensor.data, bytes_[i].data(), bytes_[i].size());
+  }
+  const std::vector<uint8_t>& operator[](size_t i) const { return bytes_[i]; }
+
+ private:
+  std::vector<std::vector<uint8_t>> bytes_;
+};
+
+inline void compare_operand(const OperandList::Operand& operand, DType act, const Tolerance& tolerance,
+                            const std::vector<uint8_t>& got, const std::vector<uint8_t>& expected) {
+  for (int64_t i = 0; i < operand.tensor.count(); ++i) {
+    const double a = element(operand.tensor, got, i), b = element(operand.tensor, expected, i);
+    const double allowed = tolerance.equal
+                               ? 0
+                               : tolerance.roundings * unit_of(operand.tensor.dtype) * std::abs(b) +
+                                     unit_of(act) * tolerance.carried + 4 * tolerance.terms * tolerance.unit * tolerance.size;
+    const bool close = a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= allowed;
+    const bool zeros = !tolerance.same_zeros || (a == 0) == (b == 0);
+    if (close && zeros) continue;
+    ADD_FAILURE() << operand.name << operand.tensor.shape.text() << "[" << i << "] is " << a << ", the reference has " << b
+                  << "; allowed " << allowed << (zeros ? "" : " and the same zeros");
+    return;  // one line per operand says enough
+  }
+}
+
+class Parity {
+ public:
+  static constexpr int kThreads[] = {1, 3};
+
+  static std::vector<cpu::Isa> isas() {
+    using cpu::Isa;
+    std::vector<Isa> found;
+    for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512, Isa::amx, Isa::amx_emulated})
+      if (cpu::has_isa(isa)) found.push_back(isa);
+    return found;
+  }
+
+  // `act` is the dtype of the activations; `what` describes the case in messages. Outputs without a tolerance must be equal.
+  template <class Op>
+  void expect(const Op& op, DType act, const Tolerances& tolerances, const std::string& what) {
+    ++cases_[Op::kName];
+    OperandList operands;
+    op.visit(operands);
+    const Snapshot before(operands);
+    reference_.run(kCompute, op);
+    const Snapshot expected(operands);
+    for (const cpu::Isa isa : isas()) {
+      std::unique_ptr<Snapshot> first;
+      for (const int threads : kThreads) {
+        SCOPED_TRACE(fmt::format("{} {} {}, {}, {} threads", Op::kName, name_of(act), what, cpu::name_of(isa), threads));
+        before.restore(operands);
+        run(backend(isa, threads), op);
+        Snapshot got(operands);
+        for (size_t i = 0; i < operands.all.size(); ++i) {
+          const auto& operand = operands.all[i];
+          if (operands.only_read(operand)) {
+            EXPECT_EQ(got[i], before[i]) << operand.name << " is only read";
+          }
+          if (!operand.written) continue;
+          const auto tolerance = tolerances.find(operand.name);
+          compare_operand(operand, act, tolerance == tolerances.end() ? Tolerance{.equal = true} : tolerance->second, got[i],
+                          expected[i]);
+          if (first) {
+            EXPECT_EQ(got[i], (*first)[i]) << operand.name << " depends on the number of threads";
+          }
+        }
+        if (!first) first = std::make_unique<Snapshot>(std::move(got));
+      }
+    }
+    before.restore(operands);
+  }
+
+  ReferenceBackend& reference() { return reference_; }
+  int cases(const char* op) { return cases_[op]; }
+
+ private:
+  CpuBackend& backend(cpu::Isa isa, int threads) {
+    auto& backend = backends_[{isa, threads}];
+    if (!backend) backend = std::make_unique<CpuBackend>(threads, isa);
+    return *backend;
+  }
+
+  template <class Op>
+  static void run(CpuBackend& backend, const Op& op) {
+    HostTensors scratch;
+    backend.set_scratch(kCompute, scratch.bytes({backend.scratch_bytes(op)}, DType::u8, Arena::kAlignment));
+    backend.run(kCompute, op);
+    scratch.expect_untouched_outside();
+  }
+
+  ReferenceBackend reference_;
+  std::map<std::pair<cpu::Isa, int>, std::unique_ptr<CpuBackend>> backends_;
+  std::map<std::string, int> cases_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,138 @@
+// Parity cases of attention and what prepares its heads.
+#pragma once
+
+#include "support/parity_cases.h"
+
+namespace trireme {
+
+struct AttentionShape {
+  int64_t B, Tq, Tk;   // Tk: keys there is room for
+  int64_t key_length;  // keys that count
+  int64_t H, G, D;
+  CausalMask causal;
+};
+// One token; odd sizes; several blocks of queries and keys; grouped queries; a cache that is longer than the queries.
+inline constexpr AttentionShape kAttentions[] = {
+    {1, 1, 1, 1, 1, 1, 5, CausalMask::yes},     {2, 3, 3, 3, 2, 2, 16, CausalMask::yes},
+    {1, 17, 17, 17, 4, 2, 33, CausalMask::yes}, {1, 130, 130, 130, 2, 2, 64, CausalMask::yes},
+    {2, 33, 33, 33, 3, 1, 32, CausalMask::no},  {1, 130, 130, 130, 4, 1, 8, CausalMask::no},
+    {2, 1, 40, 29, 4, 2, 16, CausalMask::yes},  {1, 7, 150, 141, 2, 1, 64, CausalMask::yes},
+    {1, 5, 20, 9, 2, 2, 24, CausalMask::no},    {1, 70, 70, 70, 1, 1, 128, CausalMask::yes}};
+
+inline std::string describe(const AttentionShape& s, float probability) {
+  return fmt::format("B={} Tq={} Tk={} keys={} H={} G={} D={} causal {} dropout {}", s.B, s.Tq, s.Tk, s.key_length, s.H, s.G, s.D,
+                     static_cast<int>(s.causal), probability);
+}
+
+// q, k and v of one packed tensor [B,T,H+2G,D]; where there are more keys than queries, queries of their own tensor and keys and
+// values of another, as with a cache.
+struct Heads {
+  HeadsView q, k, v;
+};
+inline Heads make_heads(HostTensors& tensors, const AttentionShape& s, DType act) {
+  if (s.Tq == s.Tk) {
+    const Tensor packed = tensors.uniform({s.B, s.Tq, s.H + 2 * s.G, s.D}, act);
+    return {{packed, 0, s.H}, {packed, s.H, s.G}, {packed, s.H + s.G, s.G}};
+  }
+  const Tensor queries = tensors.uniform({s.B, s.Tq, s.H + 1, s.D}, act);
+  const Tensor cache = tensors.uniform({s.B, s.Tk, 2 * s.G, s.D}, act);
+  return {{queries, 1, s.H}, {cache, 0, s.G}, {cache, s.G, s.G}};
+}
+
+inline AttentionForward make_attention(HostTensors& tensors, const AttentionShape& s, DType act, float probability) {
+  const Heads heads = make_heads(tensors, s, act);
+  return {.q = heads.q,
+          .k = heads.k,
+          .v = heads.v,
+          .key_length = s.key_length,
+          .causal = s.causal,
+          .scale = 1 / std::sqrt(static_cast<float>(s.D)),
+          .dropout = dropout(tensors, s.B * s.Tq, probability),
+          .out = tensors.uniform({s.B, s.Tq, s.H, s.D}, act),
+          .lse = tensors.uniform({s.B, s.H, s.Tq}, DType::f32)};
+}
+
+inline void check(Parity& parity, Case<AttentionForward>) {
+  for (const DType act : kActDTypes)
+    for (const AttentionShape& shape : kAttentions)
+      for (const float probability : kProbabilities) {
+        HostTensors tensors;
+        const AttentionForward op = make_attention(tensors, shape, act, probability);
+        // A score is a sum of D terms below 1 / sqrt(D); lse and out follow it with slope 1, and add key_length terms below 1
+        // each. Probabilities may be rounded to the activation dtype before they meet the values; they sum to 1, the values are
+        // below 1.
+        const double terms = static_cast<double>(shape.D + shape.key_length), scale = dropout_scale(probability);
+        const Tolerances tolerances{{"lse", {.terms = terms, .size = 1}},
+                                    {"out", {.terms = terms, .size = scale, .carried = scale / 2}}};
+        parity.expect(op, act, tolerances, describe(shape, probability));
+        tensors.expect_untouched_outside();
+      }
+}
+
+inline void check(Parity& parity, Case<AttentionBackward>) {
+  for (const DType act : kActDTypes)
+    for (const AttentionShape& shape : kAttentions)
+      for (const float probability : kProbabilities) {
+        HostTensors tensors;
+        const AttentionForward forward = make_attention(tensors, shape, act, probability);
+        parity.reference().run(kCompute, forward);
+        const Heads gradients = make_heads(tensors, shape, act);
+        const AttentionBackward op{.q = forward.q,
+                                   .k = forward.k,
+                                   .v = forward.v,
+                                   .key_length = forward.key_length,
+                                   .causal = forward.causal,
+                                   .scale = forward.scale,
+                                   .dropout = forward.dropout,
+                                   .out = forward.out,
+                                   .lse = forward.lse,
+                                   .d_out = tensors.uniform({shape.B, shape.Tq, shape.H, shape.D}, act),
+                                   .d_q = gradients.q,
+                                   .d_k = gradients.k,
+                                   .d_v = gradients.v};
+        // d_q of a query sums probability * (d_probability - delta) * scale over keys. d_probability and delta are D terms of
+        // either sign, about sqrt(D), which scale takes away again, so d_q is a few times the dropout scale. d_k and d_v of a key
+        // sum over queries and the heads of its group; the probabilities of one key over all queries sum to about log(Tq) + 1
+        // with the causal mask. Probabilities and score gradients may be rounded to the activation dtype before their product.
+        const double seen = std::log(static_cast<double>(shape.Tq)) + 1,
+                     heads = static_cast<double>(shape.H) / static_cast<double>(shape.G);
+        const double size = 2 * dropout_scale(probability) * seen * heads;
+        const Tolerance sum{
+            .terms = static_cast<double>(shape.D + shape.key_length + shape.Tq), .size = size, .carried = size / 2};
+        parity.expect(op, act, {{"d_q", sum}, {"d_k", sum}, {"d_v", sum}}, describe(shape, probability));
+        tensors.expect_untouched_outside();
+      }
+}
+
+inline void check(Parity& parity, Case<Rotary>) {
+  for (const DType act : kActDTypes)
+    for (const RotaryDirection direction : {RotaryDirection::forward, RotaryDirection::backward})
+      for (const int64_t D : {6, 16, 64})
+        for (const int64_t dims : {int64_t{2}, D / 2 / 2 * 2, D})
+          for (const int64_t farthest : {17, 1000000}) {
+            HostTensors tensors;
+            const Rotary op{.direction = direction,
+                            .dims = dims,
+                            .base = 10000,
+                            .positions = tensors.integers({3 * 7}, 0, farthest),
+                            .heads = {tensors.uniform({3, 7, 5, D}, act), 1, 3}};
+            // Two products of values below 1; the cosine and sine of far positions may be 1e-6 off, 16 units.
+            parity.expect(op, act, {{"heads", {.terms = farthest == 17 ? 2.0 : 4.0, .size = 2}}},
+                          fmt::format("D={} dims={} positions below {}", D, dims, farthest));
+            tensors.expect_untouched_outside();
+          }
+}
+
+inline void check(Parity& parity, Case<CopyHeads>) {
+  for (const DType act : kActDTypes)
+    for (const int64_t to_position : {0, 5}) {
+      HostTensors tensors;
+      const CopyHeads op{.from = {tensors.uniform({2, 3, 7, 5}, act), 2, 4},
+                         .to = {tensors.uniform({2, 9, 6, 5}, act), 1, 4},
+                         .to_position = to_position};
+      parity.expect(op, act, {}, fmt::format("to position {}", to_position));
+      tensors.expect_untouched_outside();
+    }
+}
+
+}  // namespace trireme
