@@ -24,14 +24,14 @@ struct BlockActivations {
 
 // What forward and backward pass from op to op and nobody keeps.
 struct BlockWorkspace {
-  Tensor branch1, branch2;    // [N,C] outputs of attention and mlp, until the next norm adds them
-  Tensor d_sum;               // [N,C] gradient of the residual stream
+  Tensor branch1, branch2;      // [N,C] outputs of attention and mlp, until the next norm adds them
+  Tensor d_sum;                 // [N,C] gradient of the residual stream
   Tensor d_branch1, d_branch2;  // [N,C] d_sum through dropout; without dropout, d_sum itself
   Tensor d_normed1, d_normed2;  // [N,C]; the same memory unless the residual is parallel
-  Tensor d_qkv;               // [B,T,H+2G,D]
-  Tensor d_attended;          // [B,T,H,D]
-  Tensor d_up;                // as up
-  Tensor d_activated;         // [N,F], SwiGLU only
+  Tensor d_qkv;                 // [B,T,H+2G,D]
+  Tensor d_attended;            // [B,T,H,D]
+  Tensor d_up;                  // as up
+  Tensor d_activated;           // [N,F], SwiGLU only
 };
 
 // Outputs that selective recompute rebuilds in backward, shared by all blocks.
@@ -42,15 +42,18 @@ struct RebuiltActivations {
 
 class ActivationTable {
  public:
-  // Per layer: does it keep everything, everything but what is rebuilt, or only its input (in groups that are recomputed together).
+  // Per layer: does it keep everything, everything but what is rebuilt, or only its input (in groups that are recomputed
+  // together).
   struct Layer {
-    int64_t group_begin = 0;     // first layer of its recompute group; itself if it keeps its activations
-    bool recomputed = false;     // the whole group runs forward again in backward
+    int64_t group_begin = 0;  // first layer of its recompute group; itself if it keeps its activations
+    bool recomputed = false;  // the whole group runs forward again in backward
   };
 
   ActivationTable(const ModelSettings& model, const Dims& dims, DType dtype, int64_t slots, Arena& activations, Arena& scratch);
 
-  const BlockActivations& block(int64_t slot, int64_t layer) const { return blocks_[static_cast<size_t>(slot * layers_ + layer)]; }
+  const BlockActivations& block(int64_t slot, int64_t layer) const {
+    return blocks_[static_cast<size_t>(slot * layers_ + layer)];
+  }
   const BlockWorkspace& workspace() const { return workspace_; }
   Layer plan(int64_t layer) const { return plan_[static_cast<size_t>(layer)]; }
   bool rebuilds() const { return rebuilds_; }  // selective: norms and activations are rebuilt

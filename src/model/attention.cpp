@@ -17,9 +17,11 @@ float score_scale(const Dims& d) { return static_cast<float>(1 / std::sqrt(stati
 
 void rotate(const Context& context, RotaryDirection direction, const HeadsView& heads) {
   if (context.model.position_embedding_type != PositionEmbedding::rope) return;
-  context.backend.run(kCompute, Rotary{.direction = direction, .dims = context.model.rotary_dims(),
+  context.backend.run(kCompute, Rotary{.direction = direction,
+                                       .dims = context.model.rotary_dims(),
                                        .base = static_cast<float>(context.model.rotary_base),
-                                       .positions = context.batch.positions, .heads = heads});
+                                       .positions = context.batch.positions,
+                                       .heads = heads});
 }
 
 // Puts new keys and values behind those of the cache and returns the views that attention reads instead.
@@ -42,10 +44,15 @@ void attention_forward(const Context& context, int64_t layer, const BlockParamet
   context.linear.column_forward({.x = a.normed1, .weight = weights.qkv_weight, .bias = weights.qkv_bias, .out = qkv});
   rotate(context, RotaryDirection::forward, heads.qk);
   if (cache != nullptr) heads = through_cache(context, heads, *cache);
-  context.backend.run(kCompute, AttentionForward{.q = heads.q, .k = heads.k, .v = heads.v,
+  context.backend.run(kCompute, AttentionForward{.q = heads.q,
+                                                 .k = heads.k,
+                                                 .v = heads.v,
                                                  .key_length = cache != nullptr ? cache->length : d.T,
-                                                 .causal = CausalMask::yes, .scale = score_scale(d),
-                                                 .dropout = context.attention_dropout(layer), .out = a.attended, .lse = a.lse});
+                                                 .causal = CausalMask::yes,
+                                                 .scale = score_scale(d),
+                                                 .dropout = context.attention_dropout(layer),
+                                                 .out = a.attended,
+                                                 .lse = a.lse});
   context.linear.row_forward({.x = attended, .weight = weights.out_weight, .bias = weights.out_bias, .out = branch});
 }
 
@@ -57,10 +64,19 @@ void attention_backward(const Context& context, int64_t layer, const BlockParame
   const PackedHeads heads = unpack(d, a.qkv), d_heads = unpack(d, w.d_qkv);
   context.linear.weight_grad({.x = attended, .d_out = d_branch, .d_weight = grads.out_weight, .d_bias = grads.out_bias});
   context.linear.row_input_grad({.d_out = d_branch, .weight = weights.out_weight, .d_x = d_attended});
-  context.backend.run(kCompute, AttentionBackward{.q = heads.q, .k = heads.k, .v = heads.v, .key_length = d.T,
-                                                  .causal = CausalMask::yes, .scale = score_scale(d),
-                                                  .dropout = context.attention_dropout(layer), .out = a.attended, .lse = a.lse,
-                                                  .d_out = w.d_attended, .d_q = d_heads.q, .d_k = d_heads.k, .d_v = d_heads.v});
+  context.backend.run(kCompute, AttentionBackward{.q = heads.q,
+                                                  .k = heads.k,
+                                                  .v = heads.v,
+                                                  .key_length = d.T,
+                                                  .causal = CausalMask::yes,
+                                                  .scale = score_scale(d),
+                                                  .dropout = context.attention_dropout(layer),
+                                                  .out = a.attended,
+                                                  .lse = a.lse,
+                                                  .d_out = w.d_attended,
+                                                  .d_q = d_heads.q,
+                                                  .d_k = d_heads.k,
+                                                  .d_v = d_heads.v});
   rotate(context, RotaryDirection::backward, d_heads.qk);
   context.linear.weight_grad({.x = a.normed1, .d_out = d_qkv, .d_weight = grads.qkv_weight, .d_bias = grads.qkv_bias});
   context.linear.column_input_grad({.d_out = d_qkv, .weight = weights.qkv_weight, .d_x = d_normed});

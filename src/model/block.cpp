@@ -17,19 +17,28 @@ NormTensors norm2(const BlockParameters& weights, const BlockActivations& a) {
 void add_and_norm(const Context& context, const PendingSum& in, Tensor sum, const NormTensors& norm) {
   context.backend.run(kCompute, ResidualNormForward{.kind = norm_kind(context.model.normalization),
                                                     .epsilon = static_cast<float>(context.model.layernorm_epsilon),
-                                                    .residual = in.residual, .branch = in.branch, .branch2 = in.branch2,
-                                                    .dropout = in.dropout, .dropout2 = in.dropout2,
-                                                    .weight = norm.weight, .bias = norm.bias,
-                                                    .sum = in.branch ? sum : Tensor{}, .out = norm.out,
-                                                    .mean = norm.mean, .rstd = norm.rstd});
+                                                    .residual = in.residual,
+                                                    .branch = in.branch,
+                                                    .branch2 = in.branch2,
+                                                    .dropout = in.dropout,
+                                                    .dropout2 = in.dropout2,
+                                                    .weight = norm.weight,
+                                                    .bias = norm.bias,
+                                                    .sum = in.branch ? sum : Tensor{},
+                                                    .out = norm.out,
+                                                    .mean = norm.mean,
+                                                    .rstd = norm.rstd});
 }
 
 }  // namespace
 
 PendingSum block_output(const Context& context, int64_t layer, const BlockActivations& a, const BlockWorkspace& w) {
   if (context.model.parallel_residual)
-    return {.residual = a.sum1, .branch = w.branch1, .branch2 = w.branch2,
-            .dropout = context.attention_branch_dropout(layer), .dropout2 = context.mlp_branch_dropout(layer)};
+    return {.residual = a.sum1,
+            .branch = w.branch1,
+            .branch2 = w.branch2,
+            .dropout = context.attention_branch_dropout(layer),
+            .dropout2 = context.mlp_branch_dropout(layer)};
   return {.residual = a.sum2, .branch = w.branch1, .dropout = context.mlp_branch_dropout(layer)};
 }
 
@@ -41,8 +50,9 @@ PendingSum block_forward(const Context& context, int64_t layer, const BlockParam
   if (parallel)
     add_and_norm(context, {.residual = a.sum1}, {}, norm2(weights, a));
   else
-    add_and_norm(context, {.residual = a.sum1, .branch = w.branch1, .branch2 = {},
-                           .dropout = context.attention_branch_dropout(layer)}, a.sum2, norm2(weights, a));
+    add_and_norm(context,
+                 {.residual = a.sum1, .branch = w.branch1, .branch2 = {}, .dropout = context.attention_branch_dropout(layer)},
+                 a.sum2, norm2(weights, a));
   mlp_up_forward(context, weights, a);
   if (output == BlockOutput::yes) mlp_down_forward(context, weights, a, parallel ? w.branch2 : w.branch1);
   return block_output(context, layer, a, w);
@@ -66,18 +76,33 @@ PendingGrad block_backward(const Context& context, int64_t layer, const BlockPar
 
   mlp_backward(context, weights, grads, a, w, parallel ? out.d_branch2 : out.d_branch, w.d_normed2);
   if (parallel) attention_backward(context, layer, weights, grads, a, w, out.d_branch, w.d_normed1);
-  context.backend.run(kCompute, ResidualNormBackward{.kind = kind, .sum = parallel ? a.sum1 : a.sum2, .weight = weights.norm2_weight,
-                                                     .mean = a.mean2, .rstd = a.rstd2, .d_out = w.d_normed2, .d_residual = out.d_sum,
+  context.backend.run(kCompute, ResidualNormBackward{.kind = kind,
+                                                     .sum = parallel ? a.sum1 : a.sum2,
+                                                     .weight = weights.norm2_weight,
+                                                     .mean = a.mean2,
+                                                     .rstd = a.rstd2,
+                                                     .d_out = w.d_normed2,
+                                                     .d_residual = out.d_sum,
                                                      .dropout = context.attention_branch_dropout(layer),
-                                                     .d_sum = w.d_sum, .d_branch = parallel ? Tensor{} : branch_grad(w.branch1, w.d_branch1),
-                                                     .d_weight = grads.norm2_weight, .d_bias = grads.norm2_bias});
+                                                     .d_sum = w.d_sum,
+                                                     .d_branch = parallel ? Tensor{} : branch_grad(w.branch1, w.d_branch1),
+                                                     .d_weight = grads.norm2_weight,
+                                                     .d_bias = grads.norm2_bias});
   if (!parallel) attention_backward(context, layer, weights, grads, a, w, w.d_branch1, w.d_normed1);
-  context.backend.run(kCompute, ResidualNormBackward{.kind = kind, .sum = a.sum1, .weight = weights.norm1_weight, .mean = a.mean1,
-                                                     .rstd = a.rstd1, .d_out = w.d_normed1, .d_residual = w.d_sum,
-                                                     .dropout = before.dropout, .dropout2 = before.dropout2, .d_sum = w.d_sum,
+  context.backend.run(kCompute, ResidualNormBackward{.kind = kind,
+                                                     .sum = a.sum1,
+                                                     .weight = weights.norm1_weight,
+                                                     .mean = a.mean1,
+                                                     .rstd = a.rstd1,
+                                                     .d_out = w.d_normed1,
+                                                     .d_residual = w.d_sum,
+                                                     .dropout = before.dropout,
+                                                     .dropout2 = before.dropout2,
+                                                     .d_sum = w.d_sum,
                                                      .d_branch = branch_grad(before.branch, w.d_branch1),
                                                      .d_branch2 = branch_grad(before.branch2, w.d_branch2),
-                                                     .d_weight = grads.norm1_weight, .d_bias = grads.norm1_bias});
+                                                     .d_weight = grads.norm1_weight,
+                                                     .d_bias = grads.norm1_bias});
   return {.d_sum = w.d_sum, .d_branch = w.d_branch1, .d_branch2 = w.d_branch2};
 }
 

@@ -1,5 +1,5 @@
-// One transformer block, forward and backward. The residual stream moves between blocks with its last add still pending, so that the
-// add is fused with the norm that opens the next block:
+// One transformer block, forward and backward. The residual stream moves between blocks with its last add still pending, so that
+// the add is fused with the norm that opens the next block:
 //
 //   sequential   sum1 = pending;  sum2 = sum1 + drop(attention(norm1(sum1)));  out = sum2 + drop(mlp(norm2(sum2)))
 //   parallel     sum1 = pending;  out = sum1 + drop(attention(norm1(sum1))) + drop(mlp(norm2(sum1)))
@@ -12,15 +12,15 @@ namespace trireme {
 
 // A residual stream whose value is residual + dropout(branch) + dropout2(branch2); without branches, residual itself.
 struct PendingSum {
-  Tensor residual;          // [N,C]
-  Tensor branch, branch2;   // [N,C]
+  Tensor residual;         // [N,C]
+  Tensor branch, branch2;  // [N,C]
   Dropout dropout, dropout2;
 };
 
 // Gradient of a residual stream, and of the branches that were pending on it.
 struct PendingGrad {
-  Tensor d_sum;                 // [N,C]
-  Tensor d_branch, d_branch2;   // [N,C]; d_sum itself without dropout
+  Tensor d_sum;                // [N,C]
+  Tensor d_branch, d_branch2;  // [N,C]; d_sum itself without dropout
 };
 
 // Recompute needs the activations but not the block's output.

@@ -17,8 +17,8 @@ struct DeviceBatch {
 
 // Keys and values of earlier positions, for generation.
 struct KeyValueCache {
-  Tensor packed;         // [B,positions,2G,D]: keys, then values
-  int64_t length = 0;    // positions filled
+  Tensor packed;       // [B,positions,2G,D]: keys, then values
+  int64_t length = 0;  // positions filled
 };
 
 enum class Mode : uint8_t { training, evaluation };  // evaluation: no dropout
@@ -50,9 +50,12 @@ struct Context {
 
 inline NormKind norm_kind(Normalization normalization) {
   switch (normalization) {
-    case Normalization::layernorm: return NormKind::layernorm;
-    case Normalization::layernorm1p: return NormKind::layernorm1p;
-    case Normalization::rmsnorm: return NormKind::rmsnorm;
+    case Normalization::layernorm:
+      return NormKind::layernorm;
+    case Normalization::layernorm1p:
+      return NormKind::layernorm1p;
+    case Normalization::rmsnorm:
+      return NormKind::rmsnorm;
   }
   return NormKind::layernorm;
 }

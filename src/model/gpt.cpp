@@ -11,12 +11,18 @@ Gpt::Gpt(const ModelSettings& model, const Dims& dims, DType dtype, Backend& bac
       table_(model, dims, dtype, slots, activations, scratch),
       head_(model, dims, dtype, activations, scratch, slots) {
   for (int64_t slot = 0; slot < slots; ++slot)
-    batches_.push_back({.tokens = activations.take({dims.N()}, DType::i32), .targets = activations.take({dims.N()}, DType::i32),
-                        .positions = activations.take({dims.N()}, DType::i32), .row_keys = activations.take({dims.N()}, DType::i64)});
+    batches_.push_back({.tokens = activations.take({dims.N()}, DType::i32),
+                        .targets = activations.take({dims.N()}, DType::i32),
+                        .positions = activations.take({dims.N()}, DType::i32),
+                        .row_keys = activations.take({dims.N()}, DType::i64)});
 }
 
 Context Gpt::context(int64_t slot, Mode mode) const {
-  return {.backend = backend_, .linear = ParallelLinear(backend_, *mesh_.tp), .model = model_, .dims = dims_, .batch = batch(slot),
+  return {.backend = backend_,
+          .linear = ParallelLinear(backend_, *mesh_.tp),
+          .model = model_,
+          .dims = dims_,
+          .batch = batch(slot),
           .mode = mode};
 }
 
@@ -63,7 +69,8 @@ void Gpt::backward(int64_t slot, const Weights& weights, Grads& grads) const {
     const bool ends_group = layer == dims_.L - 1 || table_.plan(layer + 1).group_begin != table_.plan(layer).group_begin;
     if (table_.plan(layer).recomputed && ends_group) recompute(training, slot, layer, weights);
     if (table_.rebuilds()) block_rebuild(training, weights.acquire(layer), a);
-    gradient = block_backward(training, layer, weights.acquire(layer), grads.block(layer), a, w, gradient, entered(training, slot, layer));
+    gradient = block_backward(training, layer, weights.acquire(layer), grads.block(layer), a, w, gradient,
+                              entered(training, slot, layer));
     grads.finished(layer);
   }
   embedding_backward(training, grads.embedding(), gradient.d_sum);

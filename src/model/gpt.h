@@ -1,5 +1,5 @@
-// The model: embedding, blocks, loss head, as one pipeline stage holds them (here: all of it). A slot is the memory of one micro-batch
-// between its forward and its backward; addresses never change.
+// The model: embedding, blocks, loss head, as one pipeline stage holds them (here: all of it). A slot is the memory of one
+// micro-batch between its forward and its backward; addresses never change.
 #pragma once
 
 #include "model/embedding.h"

@@ -36,21 +36,38 @@ void LossHead::forward(const Context& context, int64_t slot_index, const HeadPar
   const bool training = context.mode == Mode::training;
   context.backend.run(kCompute, ResidualNormForward{.kind = norm_kind(context.model.normalization),
                                                     .epsilon = static_cast<float>(context.model.layernorm_epsilon),
-                                                    .residual = in.residual, .branch = in.branch, .branch2 = in.branch2,
-                                                    .dropout = in.dropout, .dropout2 = in.dropout2,
-                                                    .weight = weights.norm_weight, .bias = weights.norm_bias,
-                                                    .sum = slot.sum, .out = slot.normed, .mean = slot.mean, .rstd = slot.rstd});
+                                                    .residual = in.residual,
+                                                    .branch = in.branch,
+                                                    .branch2 = in.branch2,
+                                                    .dropout = in.dropout,
+                                                    .dropout2 = in.dropout2,
+                                                    .weight = weights.norm_weight,
+                                                    .bias = weights.norm_bias,
+                                                    .sum = slot.sum,
+                                                    .out = slot.normed,
+                                                    .mean = slot.mean,
+                                                    .rstd = slot.rstd});
   for (int64_t begin = 0; begin < d.N(); begin += chunk_rows_) {
     const int64_t rows = std::min(chunk_rows_, d.N() - begin);
     const Tensor normed = slot.normed.rows(begin, rows), targets = context.batch.targets.rows(begin, rows);
     const Tensor logits = logits_.rows(0, rows), losses = losses_.rows(begin, rows);
     const Tensor row_max = row_max_.rows(0, rows), row_sum = row_sum_.rows(0, rows), target_logit = target_logit_.rows(0, rows);
     context.linear.column_forward({.x = normed, .weight = weights.head, .out = logits});
-    context.backend.run(kCompute, CrossEntropyStats{.vocabulary = d.V, .logits = logits, .targets = targets,
-                                                    .row_max = row_max, .row_sum = row_sum, .target_logit = target_logit});
-    context.backend.run(kCompute, CrossEntropyGrad{.vocabulary = d.V, .write_grad = training ? WriteGrad::yes : WriteGrad::no,
-                                                   .targets = targets, .row_max = row_max, .row_sum = row_sum,
-                                                   .target_logit = target_logit, .logits = logits, .losses = losses, .scalars = scalars});
+    context.backend.run(kCompute, CrossEntropyStats{.vocabulary = d.V,
+                                                    .logits = logits,
+                                                    .targets = targets,
+                                                    .row_max = row_max,
+                                                    .row_sum = row_sum,
+                                                    .target_logit = target_logit});
+    context.backend.run(kCompute, CrossEntropyGrad{.vocabulary = d.V,
+                                                   .write_grad = training ? WriteGrad::yes : WriteGrad::no,
+                                                   .targets = targets,
+                                                   .row_max = row_max,
+                                                   .row_sum = row_sum,
+                                                   .target_logit = target_logit,
+                                                   .logits = logits,
+                                                   .losses = losses,
+                                                   .scalars = scalars});
     if (!training) continue;
     context.linear.weight_grad({.x = normed, .d_out = logits, .d_weight = grads.head});
     context.linear.column_input_grad({.d_out = logits, .weight = weights.head, .d_x = slot.d_normed.rows(begin, rows)});
@@ -61,13 +78,19 @@ PendingGrad LossHead::final_norm_backward(const Context& context, int64_t slot_i
                                           const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before) const {
   const Slot& slot = slots_[static_cast<size_t>(slot_index)];
   const bool dropout = context.hidden_dropout_active();
-  context.backend.run(kCompute, ResidualNormBackward{.kind = norm_kind(context.model.normalization), .sum = slot.sum,
-                                                     .weight = weights.norm_weight, .mean = slot.mean, .rstd = slot.rstd,
-                                                     .d_out = slot.d_normed, .dropout = before.dropout,
-                                                     .dropout2 = before.dropout2, .d_sum = w.d_sum,
+  context.backend.run(kCompute, ResidualNormBackward{.kind = norm_kind(context.model.normalization),
+                                                     .sum = slot.sum,
+                                                     .weight = weights.norm_weight,
+                                                     .mean = slot.mean,
+                                                     .rstd = slot.rstd,
+                                                     .d_out = slot.d_normed,
+                                                     .dropout = before.dropout,
+                                                     .dropout2 = before.dropout2,
+                                                     .d_sum = w.d_sum,
                                                      .d_branch = dropout ? w.d_branch1 : Tensor{},
                                                      .d_branch2 = dropout && before.branch2 ? w.d_branch2 : Tensor{},
-                                                     .d_weight = grads.norm_weight, .d_bias = grads.norm_bias});
+                                                     .d_weight = grads.norm_weight,
+                                                     .d_bias = grads.norm_bias});
   return {.d_sum = w.d_sum, .d_branch = w.d_branch1, .d_branch2 = w.d_branch2};
 }
 

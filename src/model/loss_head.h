@@ -1,5 +1,5 @@
-// The end of the model: final norm, logits, cross entropy. Forward and backward of the logits run together, chunk by chunk over the
-// rows, so that the logits of a micro-batch never exist whole.
+// The end of the model: final norm, logits, cross entropy. Forward and backward of the logits run together, chunk by chunk over
+// the rows, so that the logits of a micro-batch never exist whole.
 #pragma once
 
 #include "model/block.h"
@@ -10,14 +10,14 @@ class LossHead {
  public:
   LossHead(const ModelSettings& model, const Dims& dims, DType dtype, Arena& activations, Arena& scratch, int64_t slots);
 
-  // Adds the losses of the micro-batch to scalars.loss_sum. In training also makes the gradients of the head and of the final norm's
-  // output, which final_norm_backward takes up.
-  void forward(const Context& context, int64_t slot, const HeadParameters& weights, const HeadParameters& grads, const PendingSum& in,
-               Tensor scalars) const;
+  // Adds the losses of the micro-batch to scalars.loss_sum. In training also makes the gradients of the head and of the final
+  // norm's output, which final_norm_backward takes up.
+  void forward(const Context& context, int64_t slot, const HeadParameters& weights, const HeadParameters& grads,
+               const PendingSum& in, Tensor scalars) const;
 
   // The gradient of the stream that entered the head, and of the branches that were pending on it.
-  PendingGrad final_norm_backward(const Context& context, int64_t slot, const HeadParameters& weights, const HeadParameters& grads,
-                                  const BlockWorkspace& w, const PendingSum& before) const;
+  PendingGrad final_norm_backward(const Context& context, int64_t slot, const HeadParameters& weights,
+                                  const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before) const;
 
  private:
   struct Slot {
@@ -28,9 +28,9 @@ class LossHead {
   };
   std::vector<Slot> slots_;
   int64_t chunk_rows_ = 0;
-  Tensor logits_;                          // [chunk,V_padded], in training then their gradient
-  Tensor row_max_, row_sum_, target_logit_;// [chunk] f32
-  Tensor losses_;                          // [N] f32
+  Tensor logits_;                            // [chunk,V_padded], in training then their gradient
+  Tensor row_max_, row_sum_, target_logit_;  // [chunk] f32
+  Tensor losses_;                            // [N] f32
 };
 
 }  // namespace trireme

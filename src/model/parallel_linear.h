@@ -1,5 +1,5 @@
-// The only place where a product meets a collective. A column-parallel layer holds rows of its weight [O/tp,I] and gives its part of
-// the outputs; a row-parallel layer holds columns [O,I/tp] and its outputs are summed over the group. Forward and backward:
+// The only place where a product meets a collective. A column-parallel layer holds rows of its weight [O/tp,I] and gives its part
+// of the outputs; a row-parallel layer holds columns [O,I/tp] and its outputs are summed over the group. Forward and backward:
 //
 //                 forward                     backward
 //   column        product                     product, then sum of d_x over the group

@@ -1,4 +1,5 @@
-// One row per parameter of the model. Initialisation, cutting over ranks, optimizer groups, checkpoints and reports all read this table.
+// One row per parameter of the model. Initialisation, cutting over ranks, optimizer groups, checkpoints and reports all read this
+// table.
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@ namespace trireme {
 
 enum class WeightDecay : uint8_t { no, yes };
 enum class InitKind : uint8_t { zeros, ones, normal };
-// How tensor parallelism cuts a parameter: not at all, by rows, by columns, or by rows inside each of its segments (q,k,v or gate,up).
+// How tensor parallelism cuts a parameter: not at all, by rows, by columns, or by rows inside each of its segments (q,k,v or
+// gate,up).
 enum class Cut : uint8_t { whole, rows, columns, rows_in_segments };
 // Whether, under sequence parallelism, each TP rank holds only its part of the gradient's sum.
 enum class PartialGrad : uint8_t { no, yes };
@@ -20,16 +22,16 @@ enum class Owner : uint8_t { first_stage, block, last_stage, first_and_last_stag
 
 struct ParameterRow {
   std::string name;
-  Shape shape;             // true and global
-  int64_t padded_rows = 0; // rows in memory: the true ones and, for the vocabulary, padding that stays zero
+  Shape shape;              // true and global
+  int64_t padded_rows = 0;  // rows in memory: the true ones and, for the vocabulary, padding that stays zero
   InitKind init = InitKind::zeros;
-  double deviation = 0;    // of InitKind::normal
+  double deviation = 0;  // of InitKind::normal
   WeightDecay decay = WeightDecay::no;
   Cut cut = Cut::whole;
   std::vector<int64_t> segments;  // rows of each, for rows_in_segments
   PartialGrad partial_grad = PartialGrad::no;
   Owner owner = Owner::block;
-  int64_t layer = -1;      // of Owner::block
+  int64_t layer = -1;  // of Owner::block
 
   int64_t count() const { return shape.count(); }
   int64_t padded_count() const { return count() / shape[0] * padded_rows; }

@@ -40,12 +40,18 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
   };
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
     const std::string p = "blocks." + std::to_string(layer) + ".";
-    blocks_.push_back({.norm1_weight = view(p + "norm1.weight"), .norm1_bias = view(p + "norm1.bias"),
-                       .qkv_weight = view(p + "attention.qkv.weight"), .qkv_bias = view(p + "attention.qkv.bias"),
-                       .out_weight = view(p + "attention.out.weight"), .out_bias = view(p + "attention.out.bias"),
-                       .norm2_weight = view(p + "norm2.weight"), .norm2_bias = view(p + "norm2.bias"),
-                       .up_weight = view(p + "mlp.up.weight"), .up_bias = view(p + "mlp.up.bias"),
-                       .down_weight = view(p + "mlp.down.weight"), .down_bias = view(p + "mlp.down.bias")});
+    blocks_.push_back({.norm1_weight = view(p + "norm1.weight"),
+                       .norm1_bias = view(p + "norm1.bias"),
+                       .qkv_weight = view(p + "attention.qkv.weight"),
+                       .qkv_bias = view(p + "attention.qkv.bias"),
+                       .out_weight = view(p + "attention.out.weight"),
+                       .out_bias = view(p + "attention.out.bias"),
+                       .norm2_weight = view(p + "norm2.weight"),
+                       .norm2_bias = view(p + "norm2.bias"),
+                       .up_weight = view(p + "mlp.up.weight"),
+                       .up_bias = view(p + "mlp.up.bias"),
+                       .down_weight = view(p + "mlp.down.weight"),
+                       .down_bias = view(p + "mlp.down.bias")});
   }
   embedding_ = {.word = view("embedding.word"), .position = view("embedding.position")};
   const Tensor head = view("head.weight");
@@ -54,7 +60,8 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
 
 Tensor FlatViews::parameter(size_t row) const {
   const ParameterRow& parameter = layout_.table[row];
-  const Shape shape = parameter.shape.rank() == 1 ? Shape{parameter.padded_rows} : Shape{parameter.padded_rows, parameter.shape[1]};
+  const Shape shape =
+      parameter.shape.rank() == 1 ? Shape{parameter.padded_rows} : Shape{parameter.padded_rows, parameter.shape[1]};
   return flat_.flat_range(layout_.offsets[row], shape);
 }
 
@@ -82,7 +89,9 @@ void initialise(const FlatLayout& layout, uint64_t seed, Backend& backend, Tenso
     const Tensor values = masters.rows(layout.offsets[i], row.count());  // the padding rows come after these
     if (row.init == InitKind::ones) backend.run(kCompute, Fill{.value = 1, .out = values});
     if (row.init == InitKind::normal)
-      backend.run(kCompute, RandomNormal{.mean = 0, .deviation = row.deviation, .seed = seed, .site = site_of(row.name), .first = 0, .out = values});
+      backend.run(kCompute,
+                  RandomNormal{
+                      .mean = 0, .deviation = row.deviation, .seed = seed, .site = site_of(row.name), .first = 0, .out = values});
   }
 }
 

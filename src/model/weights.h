@@ -11,12 +11,12 @@ namespace trireme {
 
 // The parameters of a block, or their gradients. Biases, and norm biases with rmsnorm, may be absent.
 struct BlockParameters {
-  Tensor norm1_weight, norm1_bias;        // [C]
-  Tensor qkv_weight, qkv_bias;            // [(H+2G)D,C]
-  Tensor out_weight, out_bias;            // [C,HD]
-  Tensor norm2_weight, norm2_bias;        // [C]
-  Tensor up_weight, up_bias;              // [F,C], or [2F,C] gate then up
-  Tensor down_weight, down_bias;          // [C,F]
+  Tensor norm1_weight, norm1_bias;  // [C]
+  Tensor qkv_weight, qkv_bias;      // [(H+2G)D,C]
+  Tensor out_weight, out_bias;      // [C,HD]
+  Tensor norm2_weight, norm2_bias;  // [C]
+  Tensor up_weight, up_bias;        // [F,C], or [2F,C] gate then up
+  Tensor down_weight, down_bias;    // [C,F]
 };
 
 struct EmbeddingParameters {

@@ -28,12 +28,21 @@ int64_t size_of(DType dtype);
 const char* name_of(DType dtype);  // "f32", "bf16", ...
 
 template <class T>
-inline constexpr DType kDTypeOf = [] { static_assert(sizeof(T) == 0, "no dtype for this type"); return DType::f32; }();
-template <> inline constexpr DType kDTypeOf<float> = DType::f32;
-template <> inline constexpr DType kDTypeOf<bf16> = DType::bf16;
-template <> inline constexpr DType kDTypeOf<double> = DType::f64;
-template <> inline constexpr DType kDTypeOf<int32_t> = DType::i32;
-template <> inline constexpr DType kDTypeOf<int64_t> = DType::i64;
-template <> inline constexpr DType kDTypeOf<uint8_t> = DType::u8;
+inline constexpr DType kDTypeOf = [] {
+  static_assert(sizeof(T) == 0, "no dtype for this type");
+  return DType::f32;
+}();
+template <>
+inline constexpr DType kDTypeOf<float> = DType::f32;
+template <>
+inline constexpr DType kDTypeOf<bf16> = DType::bf16;
+template <>
+inline constexpr DType kDTypeOf<double> = DType::f64;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = DType::i32;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = DType::i64;
+template <>
+inline constexpr DType kDTypeOf<uint8_t> = DType::u8;
 
 }  // namespace trireme

@@ -6,10 +6,16 @@ namespace trireme {
 
 int64_t size_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: case DType::i32: return 4;
-    case DType::bf16: return 2;
-    case DType::f64: case DType::i64: return 8;
-    case DType::u8: return 1;
+    case DType::f32:
+    case DType::i32:
+      return 4;
+    case DType::bf16:
+      return 2;
+    case DType::f64:
+    case DType::i64:
+      return 8;
+    case DType::u8:
+      return 1;
   }
   CHECK(!"unknown dtype");
   return 0;
@@ -17,12 +23,18 @@ int64_t size_of(DType dtype) {
 
 const char* name_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "f32";
-    case DType::bf16: return "bf16";
-    case DType::f64: return "f64";
-    case DType::i32: return "i32";
-    case DType::i64: return "i64";
-    case DType::u8: return "u8";
+    case DType::f32:
+      return "f32";
+    case DType::bf16:
+      return "bf16";
+    case DType::f64:
+      return "f64";
+    case DType::i32:
+      return "i32";
+    case DType::i64:
+      return "i64";
+    case DType::u8:
+      return "u8";
   }
   return "unknown";
 }
@@ -62,8 +74,6 @@ Tensor Tensor::rows(int64_t begin, int64_t row_count) const {
   return result;
 }
 
-Tensor Tensor::flat_range(int64_t begin, const Shape& to) const {
-  return rows(begin, to.count()).reshaped(to);
-}
+Tensor Tensor::flat_range(int64_t begin, const Shape& to) const { return rows(begin, to.count()).reshaped(to); }
 
 }  // namespace trireme

@@ -56,8 +56,8 @@ struct Tensor {
   }
 
   Tensor reshaped(const Shape& to) const;
-  Tensor rows(int64_t begin, int64_t count) const;            // [begin, begin + count) of the first dimension
-  Tensor flat_range(int64_t begin, const Shape& to) const;    // elements from `begin` of a rank-1 tensor, seen as `to`
+  Tensor rows(int64_t begin, int64_t count) const;          // [begin, begin + count) of the first dimension
+  Tensor flat_range(int64_t begin, const Shape& to) const;  // elements from `begin` of a rank-1 tensor, seen as `to`
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Batch-size ramp-up: [start, increment, samples] grows the global batch from start to its full size in equal increments, each held for
-// an equal share of `samples` consumed samples.
+// Batch-size ramp-up: [start, increment, samples] grows the global batch from start to its full size in equal increments, each
+// held for an equal share of `samples` consumed samples.
 #pragma once
 
 #include "config/settings.h"

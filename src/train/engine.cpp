@@ -108,7 +108,10 @@ void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
         upload_batch(action.slot, input.batch(action.micro_batch));
         gpt_->evaluate(action.slot, *weights_, *grads_, scalars_);
         break;
-      case ActionKind::receive_forward: case ActionKind::send_forward: case ActionKind::receive_backward: case ActionKind::send_backward:
+      case ActionKind::receive_forward:
+      case ActionKind::send_forward:
+      case ActionKind::receive_backward:
+      case ActionKind::send_backward:
         CHECK(!"one stage has nobody to talk to");
     }
   }
@@ -120,9 +123,16 @@ void Engine::optimizer_step() {
   backend_.wait(kCompute, backend_.record(kDataParallel, "gradients_reduced"));
   backend_.run(kCompute, SquaredNorms{.ranges = norm_ranges_, .grads = grads, .squares = squares_});
   backend_.run(kCompute, ApplyClip{.max_norm = settings_.gradient_clip, .squares = squares_, .scalars = scalars_});
-  backend_.run(kCompute, AdamW{.ranges = decay_ranges_, .beta1 = optim.beta1, .beta2 = optim.beta2, .epsilon = optim.eps,
-                               .grads = grads, .scalars = scalars_, .master = masters_->flat(), .m = first_moment_->flat(),
-                               .v = second_moment_->flat(), .weights = weights_->views().flat()});
+  backend_.run(kCompute, AdamW{.ranges = decay_ranges_,
+                               .beta1 = optim.beta1,
+                               .beta2 = optim.beta2,
+                               .epsilon = optim.eps,
+                               .grads = grads,
+                               .scalars = scalars_,
+                               .master = masters_->flat(),
+                               .m = first_moment_->flat(),
+                               .v = second_moment_->flat(),
+                               .weights = weights_->views().flat()});
 }
 
 StepResult Engine::train_step(const StepInput& input) {
@@ -137,7 +147,7 @@ double Engine::evaluate(const StepInput& input) {
   begin(input);
   run(schedule(ScheduleKind::forward_only, input.micro_batches), input);
   read_scalars();
-  return host_scalars_[static_cast<size_t>(StepScalar::loss_sum)] / static_cast<double>(input.targets);
+  return host_scalars_[static_cast<size_t>(StepScalar::loss_sum)];
 }
 
 StepResult Engine::read_result(int64_t targets) {
@@ -158,7 +168,8 @@ std::string Engine::locate_nonfinite(double loss) const {
   // The table is in the order of backward, so the first bad gradient is where the trouble entered.
   for (size_t row = 0; row < host_squares_.size(); ++row)
     if (!std::isfinite(host_squares_[row]))
-      return fmt::format("{}{}gradient of {} is {}", where, where.empty() ? "" : ", ", layout_.table[row].name, kind(host_squares_[row]));
+      return fmt::format("{}{}gradient of {} is {}", where, where.empty() ? "" : ", ", layout_.table[row].name,
+                         kind(host_squares_[row]));
   return where;
 }
 

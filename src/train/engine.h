@@ -1,5 +1,5 @@
-// Everything of a training step that lives on the device: weights, gradients, optimizer state, the model, and the two things done with
-// them, a training step and an evaluation. Host code here only enqueues; the results of a step are read at the end.
+// Everything of a training step that lives on the device: weights, gradients, optimizer state, the model, and the two things done
+// with them, a training step and an evaluation. Host code here only enqueues; the results of a step are read at the end.
 #pragma once
 
 #include <array>
@@ -27,16 +27,16 @@ struct HostBatch {
 
 struct StepInput {
   double learning_rate = 0;
-  int64_t targets = 0;        // unmasked targets in the global batch
+  int64_t targets = 0;  // unmasked targets in the global batch
   int64_t micro_batches = 0;
   std::function<HostBatch(int64_t micro_batch)> batch;
 };
 
 struct StepResult {
-  double loss = 0;            // mean over the unmasked targets of the global batch
-  double grad_norm = 0;       // before clipping
-  bool finite = true;         // if not, the update was skipped
-  std::string nonfinite;      // what is not finite: the first parameter with such a gradient, or the loss
+  double loss = 0;        // mean over the unmasked targets of the global batch
+  double grad_norm = 0;   // before clipping
+  bool finite = true;     // if not, the update was skipped
+  std::string nonfinite;  // what is not finite: the first parameter with such a gradient, or the loss
 };
 
 struct EngineSettings {
@@ -54,7 +54,7 @@ class Engine {
   void initialise_weights();
 
   StepResult train_step(const StepInput& input);
-  // Mean loss over the unmasked targets of the given micro-batches.
+  // The losses of all unmasked targets of the given micro-batches, summed.
   double evaluate(const StepInput& input);
 
   const FlatLayout& layout() const { return layout_; }
@@ -84,9 +84,9 @@ class Engine {
   std::optional<FlatViews> masters_, first_moment_, second_moment_;
   std::optional<Grads> grads_;
   std::optional<Gpt> gpt_;
-  Tensor scalars_;                       // [kStepScalars] f64
-  Tensor squares_;                       // [parameters] f64
-  std::vector<FlatRange> norm_ranges_;   // one a parameter
+  Tensor scalars_;                      // [kStepScalars] f64
+  Tensor squares_;                      // [parameters] f64
+  std::vector<FlatRange> norm_ranges_;  // one a parameter
   std::vector<DecayRange> decay_ranges_;
   std::vector<double> host_squares_;
   std::array<double, kStepScalars> host_scalars_{};

@@ -9,8 +9,8 @@ namespace trireme {
 //
 // CosineAnnealing with constant_steps > 0:  step <= warmup: lr step/warmup;  then cosine from lr to min_lr over
 //   decay = max_steps - constant - warmup steps;  later (or when decay <= 0) min_lr.
-// CosineAnnealing with constant_steps = 0:  step < warmup: lr (step+1)/(warmup+1);  then cosine over max_steps - warmup;  later min_lr.
-// constant:  lr, after the same warm-up as constant_steps = 0.
+// CosineAnnealing with constant_steps = 0:  step < warmup: lr (step+1)/(warmup+1);  then cosine over max_steps - warmup;  later
+// min_lr. constant:  lr, after the same warm-up as constant_steps = 0.
 double learning_rate(const OptimSettings& optim, int64_t max_steps, int64_t step);
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// The pipeline schedule: what one stage does in a step, as a list. A pure function of the layout; executed even when there is one stage.
+// The pipeline schedule: what one stage does in a step, as a list. A pure function of the layout; executed even when there is one
+// stage.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,15 @@
 namespace trireme {
 
 enum class ScheduleKind : uint8_t { one_forward_one_backward, forward_only };
-enum class ActionKind : uint8_t { receive_forward, forward, forward_only, send_forward, receive_backward, backward, send_backward };
+enum class ActionKind : uint8_t {
+  receive_forward,
+  forward,
+  forward_only,
+  send_forward,
+  receive_backward,
+  backward,
+  send_backward
+};
 
 struct Action {
   ActionKind kind = ActionKind::forward;

@@ -1,8 +1,9 @@
 // Gradients of every layer option against finite differences, and recompute modes against none.
 //
-// The model runs on the reference backend with activations and weights in f64, so the only rounding left is that of the statistics and
-// losses, which are f32: about 1e-7 of a mean loss of about 4. A four-point difference with step h = 0.02 turns that into an error of
-// about 4e-7 / h = 2e-5, and its own error h^4 f^(5) / 30 is below 1e-8 for these models. Tolerance: 5e-5 absolute along a unit direction.
+// The model runs on the reference backend with activations and weights in f64, so the only rounding left is that of the
+// statistics and losses, which are f32: about 1e-7 of a mean loss of about 4. A four-point difference with step h = 0.02 turns
+// that into an error of about 4e-7 / h = 2e-5, and its own error h^4 f^(5) / 30 is below 1e-8 for these models. Tolerance: 5e-5
+// absolute along a unit direction.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -110,7 +111,8 @@ TEST_P(GradientTest, MatchesFiniteDifferences) {
   Model model(settings);
   model.gradients();
   // forward makes the head's gradients as well, so the ones to test are put aside first.
-  const std::vector<double> all_grads(model.grads().flat().as<double>(), model.grads().flat().as<double>() + model.layout().count);
+  const std::vector<double> all_grads(model.grads().flat().as<double>(),
+                                      model.grads().flat().as<double>() + model.layout().count);
   std::mt19937 random(11);
   std::normal_distribution<double> normal;
   for (size_t row = 0; row < model.layout().table.size(); ++row) {
@@ -182,9 +184,9 @@ INSTANTIATE_TEST_SUITE_P(
     Options, GradientTest,
     testing::Values(Case{"gpt3", [](ModelSettings&) {}},  //
                     Case{"dropout", [](ModelSettings& m) { m.hidden_dropout = 0.3, m.attention_dropout = 0.4; }},
-                    Case{"neox", neox},                   //
+                    Case{"neox", neox},  //
                     Case{"neox_dropout", [](ModelSettings& m) { neox(m), m.hidden_dropout = 0.3, m.attention_dropout = 0.2; }},
-                    Case{"llama", llama},                 //
+                    Case{"llama", llama},  //
                     Case{"improved",
                          [](ModelSettings& m) {
                            llama(m);

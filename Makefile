@@ -1,0 +1,43 @@
+# Trireme: make demo trains a small GPT on this machine; make test runs every test. Both install what is missing and build first.
+PRESET ?= release
+JOBS ?= $(shell nproc)
+BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
+
+.PHONY: help setup build demo test test-fast bench format lint clean
+
+help:
+	@echo "make demo        install, build, and train, resume and sample a small GPT (about two minutes after the build)"
+	@echo "make test        install, build, run all tests          make test-fast   the tier under a minute"
+	@echo "make build       install and build build/trireme        PRESET=debug|asan|tsan for the others"
+	@echo "make bench       measure this machine                   make format / make lint / make clean"
+
+setup:
+	@scripts/setup
+
+build: setup
+	@cmake --preset $(PRESET) > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@cmake --build --preset $(PRESET) -j $(JOBS)
+
+demo: build
+	@scripts/demo
+
+test: build
+	ctest --preset $(PRESET) -j $(JOBS)
+
+test-fast: build
+	ctest --preset $(PRESET) -j $(JOBS) -L fast
+
+bench: setup
+	@cmake --preset release -DTRIREME_BENCH=ON > build.log 2>&1 || { cat build.log; exit 1; }
+	@cmake --build --preset release -j $(JOBS)
+	build/gemm_bench
+	build/attention_bench
+
+format:
+	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
+
+lint: build
+	@git ls-files 'src/*.cpp' | grep -v backend/cpu/kernels | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(BUILD)
+
+clean:
+	rm -rf build build-* *.log

@@ -1,0 +1,17 @@
+// The commands of the program. Each file of this folder adds one to the parser and says what it does when it is called.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace trireme {
+
+// Exit statuses, the same for every command.
+enum ExitStatus : int { kDone = 0, kFailed = 1, kUserError = 2, kStoppedAfterSaving = 75 };
+
+// Each sets `status` when its command ran. They throw UserError and Failure; main turns those into one line and a status.
+void add_train_command(CLI::App& app, int& status);
+void add_generate_command(CLI::App& app, int& status);
+void add_config_command(CLI::App& app, int& status);
+void add_recipes_command(CLI::App& app, int& status);
+
+}  // namespace trireme

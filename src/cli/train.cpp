@@ -1,0 +1,94 @@
+// trireme train: a training run.
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "cli/command.h"
+#include "config/recipe.h"
+#include "config/settings_printer.h"
+#include "data/open_dataset.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+struct TrainArguments {
+  std::string recipe = "demo";
+  std::vector<std::string> overrides;
+  bool resume = false;
+  bool dry_run = false;
+};
+
+nlohmann::json json_of(const Tree& value) {
+  switch (value.kind()) {
+    case Tree::Kind::null:
+      return nullptr;
+    case Tree::Kind::boolean:
+      return value.boolean();
+    case Tree::Kind::integer:
+      return value.integer();
+    case Tree::Kind::real:
+      return value.real();
+    case Tree::Kind::string:
+      return value.string();
+    default:
+      return value.text();
+  }
+}
+
+// The model's settings as log files name them: cfg/optim/lr.
+void flatten(const Tree& tree, const std::string& path, LoggedParameters& out) {
+  if (!tree.is_map()) {
+    out.emplace_back(path, json_of(tree));
+    return;
+  }
+  for (const Tree::Entry& entry : tree.map()) flatten(entry.value, path + "/" + entry.key, out);
+}
+
+LoggedParameters logged_parameters(const Settings& settings) {
+  LoggedParameters parameters;
+  const Tree tree = to_tree(settings);
+  flatten(*tree.find("model"), "cfg", parameters);
+  parameters.emplace_back("cfg/precision", settings.trainer.precision == Precision::bf16 ? "bf16-mixed" : "32-true");
+  return parameters;
+}
+
+int train(const TrainArguments& arguments) {
+  std::vector<std::string> overrides = arguments.overrides;
+  if (arguments.resume) overrides.emplace_back("++exp_manager.resume_if_exists=true");
+  ResolvedRecipe recipe = resolve_recipe(arguments.recipe, overrides);
+  Settings& settings = recipe.settings;
+  if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data);
+  std::string command = fmt::format("trireme train {}", arguments.recipe);
+  for (const std::string& override_text : arguments.overrides) command += " " + override_text;
+  Trainer trainer({.settings = settings,
+                   .settings_text = to_yaml(settings),
+                   .ignored_keys = recipe.ignored_keys,
+                   .logged_parameters = logged_parameters(settings),
+                   .command = command});
+  if (arguments.dry_run) {
+    trainer.announce();
+    return kDone;
+  }
+  return trainer.run() == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<TrainArguments>();
+  CLI::App* command = app.add_subcommand("train",
+                                         "Train a model.\n\n"
+                                         "examples:  trireme train demo\n"
+                                         "           trireme train demo trainer.max_steps=50 trainer.precision=32\n"
+                                         "           trireme train demo --resume\n");
+  command->add_option("recipe", arguments->recipe, "a shipped recipe (trireme recipes lists them) or the path of a YAML file")
+      ->capture_default_str();
+  command->add_option("overrides", arguments->overrides, "settings as key=value (trireme config --keys lists them)");
+  command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the newest run of this recipe");
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "check the recipe and the data, say what would happen and how much memory it takes, and stop");
+  command->callback([arguments, &status] { status = train(*arguments); });
+}
+
+}  // namespace trireme

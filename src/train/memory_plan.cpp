@@ -1,0 +1,47 @@
+#include "train/memory_plan.h"
+
+#include "base/units.h"
+
+namespace trireme {
+
+MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches) {
+  MemoryPlan plan;
+  CostBackend cost(target);
+  const Mesh mesh = Mesh::solo();
+  Engine engine(settings, cost, mesh, plan.arenas);
+  const StepInput input{
+      .learning_rate = 0, .targets = 1, .micro_batches = micro_batches, .batch = [](int64_t) { return HostBatch{}; }};
+  engine.train_step(input);
+  plan.backend_scratch = cost.scratch_peak();
+  plan.ops = static_cast<int64_t>(cost.records().size());
+  plan.flops = cost.flops();
+  for (const OpRecord& record : cost.records()) plan.bytes_moved += record.bytes_read + record.bytes_written;
+  return plan;
+}
+
+std::vector<std::pair<std::string, int64_t>> MemoryPlan::rows() const {
+  return {{"parameters", arenas.parameters.peak()},   {"gradients", arenas.gradients.peak()},
+          {"masters", arenas.masters.peak()},         {"states", arenas.states.peak()},
+          {"activations", arenas.activations.peak()}, {"scratch", arenas.scratch.peak() + backend_scratch}};
+}
+
+int64_t MemoryPlan::total() const {
+  int64_t sum = 0;
+  for (const auto& [label, bytes] : rows()) sum += bytes;
+  return sum;
+}
+
+std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra) {
+  std::string text = "memory";
+  int64_t sum = plan.total();
+  const auto add = [&](const std::string& label, int64_t bytes) { text += fmt::format("  {} {}", label, format_bytes(bytes)); };
+  for (const auto& [label, bytes] : plan.rows())
+    if (bytes > 0) add(label, bytes);
+  for (const auto& [label, bytes] : extra) {
+    add(label, bytes);
+    sum += bytes;
+  }
+  return text + fmt::format("  = {}", format_bytes(sum));
+}
+
+}  // namespace trireme

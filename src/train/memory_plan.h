@@ -1,0 +1,32 @@
+// Before anything is allocated, one training step is recorded on the cost backend. From the recording follow the sizes of all
+// arenas, the FLOPs and bytes of a step, and the memory table that a run prints when it starts.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/cost/cost_backend.h"
+#include "train/engine.h"
+
+namespace trireme {
+
+struct MemoryPlan {
+  Arenas arenas = Arenas::measuring();  // peaks are what the run needs
+  int64_t backend_scratch = 0;          // working memory of the backend's ops
+  int64_t ops = 0;                      // of one step
+  double flops = 0;                     // of one step: what is executed, recompute included
+  int64_t bytes_moved = 0;              // of one step: operands read and written
+
+  // Rows of the table: label and bytes, in the order of a step.
+  std::vector<std::pair<std::string, int64_t>> rows() const;
+  int64_t total() const;
+};
+
+// Records one step with `micro_batches` micro-batches, as it would run on `target`.
+MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches);
+
+// The table as text; `extra` rows (what the process already uses, the checkpoint copy) come last and count in the sum.
+std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra);
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// The folder that holds everything of one run. It is never shared by two processes at once, and a new run never writes over an
+// old one.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "config/settings.h"
+
+namespace trireme {
+
+enum class Resume : uint8_t { no, yes };
+
+class RunFolder {
+ public:
+  // exp_manager.explicit_log_dir, or a folder of exp_manager.exp_dir/name: a new one named by the time, or when resuming the
+  // newest one that has a checkpoint. UserError if the folder belongs to an earlier run and this one does not resume, or is in
+  // use.
+  static RunFolder open(const ExpManagerSettings& settings, Resume resume);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path dllogger() const { return path_ / "dllogger" / "rank-0" / "dllogger.json"; }
+  std::filesystem::path summary() const { return path_ / "summary.json"; }
+  std::filesystem::path recipe() const { return path_ / "recipe.yaml"; }
+
+ private:
+  explicit RunFolder(std::filesystem::path path);
+
+  std::filesystem::path path_;
+  std::shared_ptr<void> lock_;
+};
+
+// Where to look for checkpoints when a user names a run: the run's folder, its checkpoints folder, or a folder of runs (the
+// newest).
+std::filesystem::path find_checkpoints(const std::filesystem::path& named);
+
+}  // namespace trireme

@@ -1,0 +1,147 @@
+#include "train/trainer.h"
+
+#include <version.h>
+
+#include "base/file.h"
+#include "base/process.h"
+#include "telemetry/console.h"
+#include "telemetry/dllogger.h"
+#include "telemetry/tensorboard.h"
+#include "train/batch_ramp.h"
+#include "train/learning_rate.h"
+
+namespace trireme {
+namespace {
+
+HostBatch view_of(const Batch& batch) {
+  return {.tokens = batch.tokens, .targets = batch.targets, .positions = batch.positions, .row_keys = batch.row_keys};
+}
+
+}  // namespace
+
+RunOutcome Trainer::run() {
+  announce();
+  start();
+  open_logs();
+  const RunOutcome outcome = train_to_the_end();
+  finish(outcome);
+  return outcome;
+}
+
+void Trainer::open_logs() {
+  const ExpManagerSettings& logs = settings_.exp_manager;
+  const int64_t planned = settings_.trainer.max_steps - step_;
+  telemetry_ = std::make_unique<Telemetry>(
+      TelemetryOptions{.rates = rates_, .timing_buffer = logs.step_timing_buffer, .planned_steps = planned});
+  telemetry_->add<Console>(
+      ConsoleOptions{.total_steps = settings_.trainer.max_steps, .log_every_n_steps = settings_.trainer.log_every_n_steps});
+  if (logs.create_dllogger_logger)
+    telemetry_->add<DlloggerSink>(folder_.dllogger().string(), step_, request_.logged_parameters, telemetry_->notify());
+  if (logs.create_tensorboard_logger) telemetry_->add<TensorboardSink>(folder_.path().string(), step_, telemetry_->notify());
+  summary_ = &telemetry_->add<SummarySink>(rates_, planned);
+  atomic_write(folder_.recipe(), bytes_of(request_.settings_text));
+}
+
+RunOutcome Trainer::train_to_the_end() {
+  const StopSignal stop;
+  const Stopwatch watch;
+  while (step_ < settings_.trainer.max_steps) {
+    train_one_step();
+    if (due(settings_.trainer.val_check_interval)) validate();
+    if (due(settings_.exp_manager.checkpoint.every_n_train_steps)) save_checkpoint();
+    if (const char* signal = stop.received()) {
+      say(fmt::format("{}: saving and leaving; start again with --resume to go on", signal));
+      return RunOutcome::stopped_by_signal;
+    }
+    const double limit = settings_.trainer.max_time;
+    if (limit > 0 && watch.seconds() >= limit && step_ < settings_.trainer.max_steps) {
+      say(fmt::format("trainer.max_time is over after {} steps", step_));
+      return RunOutcome::out_of_time;
+    }
+  }
+  return RunOutcome::finished;
+}
+
+void Trainer::train_one_step() {
+  const Stopwatch watch;
+  const int64_t global_batch = global_batch_at(model_, consumed_samples_);
+  const int64_t micro_batches = div_exact(global_batch, model_.micro_batch_size * mesh_.dp->size());
+  const double lr = learning_rate(model_.optim, settings_.trainer.max_steps, step_);
+  const StepResult result = engine_->train_step({.learning_rate = lr,
+                                                 .targets = loader_->upcoming_targets(micro_batches),
+                                                 .micro_batches = micro_batches,
+                                                 .batch = [&](int64_t) { return view_of(loader_->next()); }});
+  consumed_samples_ += global_batch;
+  record_.step = step_++;
+  record_.consumed_samples = consumed_samples_;
+  record_.global_batch_size = global_batch;
+  record_.tokens = global_batch * model_.encoder_seq_length;
+  record_.loss = result.loss;
+  record_.grad_norm = result.grad_norm;
+  record_.learning_rate = lr;
+  record_.step_seconds = watch.seconds();
+  record_.skipped = !result.finite;
+  record_.nonfinite_where = result.nonfinite;
+  telemetry_->step(record_);
+  record_.validation_loss.reset();
+  record_.after_checkpoint = false;
+  if (!result.finite && settings_.trainer.on_nonfinite == OnNonfinite::stop)
+    throw Failure("step {}: {}; stopped, because trainer.on_nonfinite=stop", step_, result.nonfinite);
+}
+
+void Trainer::validate() {
+  if (validation_data_ == nullptr) return;
+  const Stopwatch watch;
+  const int64_t batches = settings_.trainer.limit_val_batches;
+  const int64_t micro_batches = batches * model_.global_batch_size / model_.micro_batch_size;
+  const SamplerLayout layout{.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()};
+  Loader loader(*validation_data_, layout, 0);
+  int64_t targets = 0;
+  const auto next = [&](int64_t) {
+    const Batch& batch = loader.next();
+    targets += batch.unmasked_targets;
+    return view_of(batch);
+  };
+  const double loss_sum = engine_->evaluate({.micro_batches = micro_batches, .batch = next});
+  const double loss = loss_sum / static_cast<double>(targets);
+  validation_loss_ = record_.validation_loss = loss;
+  telemetry_->validation({.steps_done = step_, .loss = loss, .batches = batches, .seconds = watch.seconds()});
+}
+
+void Trainer::save_checkpoint() {
+  if (writer_ == nullptr || saved_step_ == step_) return;
+  try {
+    writer_->snapshot({.step = step_,
+                       .consumed_samples = consumed_samples_,
+                       .validation_loss = validation_loss_,
+                       .commit = TRIREME_COMMIT,
+                       .settings = request_.settings_text,
+                       .state = {{"updates", engine_->updates()}}});
+    saved_step_ = step_;
+    record_.after_checkpoint = true;
+  } catch (const Failure& failure) {
+    // Training goes on: the next checkpoint may find room, and the earlier ones are untouched.
+    say(fmt::format("warning: {}", failure.what()));
+  }
+}
+
+void Trainer::finish(RunOutcome outcome) {
+  save_checkpoint();
+  if (writer_ != nullptr) writer_->wait();
+  telemetry_->finish();
+  int64_t announced = plan_.total();
+  for (const auto& [label, bytes] : other_memory_) announced += bytes;
+  RunEnd end{.memory_announced = announced, .memory_measured = peak_resident_bytes(), .places = {}, .next_command = {}};
+  end.places.push_back({"run", folder_.path().string()});
+  if (writer_ != nullptr) end.places.push_back({"checkpoint", (folder_.checkpoints() / checkpoint_name(saved_step_)).string()});
+  if (settings_.exp_manager.create_dllogger_logger) end.places.push_back({"dllogger", folder_.dllogger().string()});
+  if (settings_.exp_manager.create_tensorboard_logger) end.places.push_back({"tensorboard", folder_.path().string()});
+  end.next_command = outcome == RunOutcome::finished && writer_ != nullptr
+                         ? fmt::format("trireme generate {} --prompt \"Once upon a time\"", folder_.path().string())
+                         : request_.command + (request_.command.ends_with(" --resume") ? "" : " --resume");
+  const Summary summary = summary_->summary(end);
+  write_summary(summary, folder_.summary().string(), telemetry_->notify());
+  fmt::print("{}", summary.text());
+}
+
+}  // namespace trireme

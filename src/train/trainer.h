@@ -1,0 +1,78 @@
+// A training run from start to end: data, engine, logs, validation, checkpoints, and how it ends.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "config/settings.h"
+#include "data/loader.h"
+#include "telemetry/dllogger.h"
+#include "telemetry/summary.h"
+#include "telemetry/telemetry.h"
+#include "train/checkpoint.h"
+#include "train/memory_plan.h"
+#include "train/run_folder.h"
+#include "train/stop_signal.h"
+
+namespace trireme {
+
+enum class RunOutcome : uint8_t { finished, out_of_time, stopped_by_signal };
+
+struct RunRequest {
+  Settings settings;
+  std::string settings_text;              // the resolved recipe as YAML
+  std::vector<std::string> ignored_keys;  // known and without effect here
+  LoggedParameters logged_parameters;     // the resolved recipe, flat, for the log files
+  std::string command;                    // how the user started this, for "what to type next"
+};
+
+std::unique_ptr<Backend> make_backend(const TrainerSettings& settings);
+
+class Trainer {
+ public:
+  // Opens the data and plans the memory. Allocates nothing of the model yet.
+  explicit Trainer(RunRequest request);
+
+  void announce();  // says what will happen: model, data, layout, memory, rates
+  RunOutcome run();
+
+ private:
+  void say(const std::string& text);
+  void start();  // allocates, then initialises or loads
+  bool load_checkpoint_if_there();
+  void open_logs();
+  RunOutcome train_to_the_end();
+  void train_one_step();
+  void validate();
+  void save_checkpoint();
+  void finish(RunOutcome outcome);
+  int64_t samples_to_train() const;  // consumed when max_steps are done
+  bool due(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
+
+  RunRequest request_;
+  const Settings& settings_ = request_.settings;
+  const ModelSettings& model_ = request_.settings.model;
+  std::unique_ptr<Backend> backend_;
+  Mesh mesh_ = Mesh::solo();
+  std::unique_ptr<Dataset> train_data_, validation_data_;
+  RateBasis rates_;
+  MemoryPlan plan_;
+  std::vector<std::pair<std::string, int64_t>> other_memory_;  // what the plan's arenas do not hold
+  RunFolder folder_;
+
+  std::unique_ptr<Telemetry> telemetry_;
+  SummarySink* summary_ = nullptr;
+  std::optional<Arenas> arenas_;
+  std::unique_ptr<Engine> engine_;
+  std::optional<Arena> backend_scratch_;
+  std::optional<Loader> loader_;
+  std::unique_ptr<CheckpointWriter> writer_;
+
+  int64_t step_ = 0;  // steps done
+  int64_t consumed_samples_ = 0;
+  int64_t saved_step_ = -1;                // of the last checkpoint
+  std::optional<double> validation_loss_;  // of the last validation
+  StepRecord record_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,139 @@
+#include <fmt/ranges.h>
+#include <version.h>
+
+#include <cstdio>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference_backend.h"
+#include "base/process.h"
+#include "base/units.h"
+#include "data/open_dataset.h"
+#include "train/batch_ramp.h"
+#include "train/engine_checkpoint.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+EngineSettings engine_settings(const Settings& settings) {
+  return {.model = settings.model, .precision = settings.trainer.precision, .gradient_clip = settings.trainer.gradient_clip_val};
+}
+
+ModelDimensions dimensions(const ModelSettings& model) {
+  return {.layers = model.num_layers,
+          .width = model.hidden_size,
+          .ffn_width = model.ffn_hidden_size,
+          .heads = model.num_attention_heads,
+          .groups = model.groups(),
+          .head_width = model.head_width(),
+          .vocabulary = model.padded_vocabulary(),
+          .sequence_length = model.encoder_seq_length,
+          .gated_mlp = is_gated(model.activation) ? GatedMlp::yes : GatedMlp::no};
+}
+
+// Without padding: what a checkpoint holds.
+int64_t true_parameter_count(const ModelSettings& model) {
+  int64_t count = 0;
+  for (const ParameterRow& row : parameter_table(model)) count += row.count();
+  return count;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const TrainerSettings& settings) {
+  if (settings.backend == BackendKind::reference) return std::make_unique<ReferenceBackend>();
+  return std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
+}
+
+Trainer::Trainer(RunRequest request)
+    : request_(std::move(request)),
+      backend_(make_backend(settings_.trainer)),
+      rates_{.formula = FlopsFormula::full,
+             .flops_per_sample = model_flops_per_sample(dimensions(model_), FlopsFormula::full),
+             .devices = mesh_.size(),
+             .peak = {}},
+      folder_(RunFolder::open(settings_.exp_manager, settings_.exp_manager.resume_if_exists ? Resume::yes : Resume::no)) {
+  const ModelSettings& m = model_;
+  train_data_ = open_dataset(m.data, m.vocab_size, Split::train, m.encoder_seq_length, samples_to_train(), m.seed);
+  if (settings_.trainer.val_check_interval > 0 && settings_.trainer.limit_val_batches > 0) {
+    const int64_t validations = settings_.trainer.max_steps / settings_.trainer.val_check_interval + 1;
+    validation_data_ = open_dataset(m.data, m.vocab_size, Split::validation, m.encoder_seq_length,
+                                    validations * settings_.trainer.limit_val_batches * m.global_batch_size, m.seed);
+  }
+  plan_ = plan_memory(engine_settings(settings_), *backend_, m.global_batch_size / m.micro_batch_size);
+  if (settings_.exp_manager.create_checkpoint_callback)
+    other_memory_.emplace_back("checkpoint copy", 3 * size_of(DType::f32) * true_parameter_count(model_));
+  other_memory_.emplace_back("program and data", resident_bytes());
+}
+
+int64_t Trainer::samples_to_train() const {
+  int64_t consumed = 0;
+  for (int64_t step = 0; step < settings_.trainer.max_steps; ++step) consumed += global_batch_at(model_, consumed);
+  return consumed;
+}
+
+void Trainer::say(const std::string& text) {
+  if (telemetry_ != nullptr)
+    telemetry_->message(text);
+  else
+    fmt::print(stderr, "{}\n", text);
+}
+
+void Trainer::announce() {
+  const Dims d = dims_of(model_, model_.micro_batch_size, model_.encoder_seq_length);
+  const auto table = parameter_table(model_);
+  say(fmt::format("trireme {} ({})  {}", TRIREME_VERSION, TRIREME_COMMIT, backend_->description()));
+  say(fmt::format("model   {} parameters: {} layers, {} wide, {} heads, vocabulary {} (padded to {}), sequence {}, {}",
+                  format_count(static_cast<double>(parameter_count(table))), d.L, d.C, d.H, d.V, d.V_padded, d.T,
+                  settings_.trainer.precision == Precision::bf16 ? "bf16 with f32 masters" : "f32"));
+  say(fmt::format("batch   {} samples a step in micro-batches of {}, {} tokens a step; {} steps", model_.global_batch_size,
+                  model_.micro_batch_size, format_count(static_cast<double>(model_.global_batch_size * d.T)),
+                  settings_.trainer.max_steps));
+  say(fmt::format("data    {}: {} training samples", model_.data.data_impl,
+                  format_count(static_cast<double>(train_data_->size()))));
+  say("layout  1 rank: TP 1, PP 1, DP 1, CP 1");
+  say(memory_table(plan_, other_memory_));
+  say("rates   " + rates_.description());
+  if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));
+  say(fmt::format("run     {}", folder_.path().string()));
+}
+
+void Trainer::start() {
+  arenas_.emplace(Arenas::like(plan_.arenas, *backend_));
+  engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, *arenas_);
+  backend_scratch_.emplace("backend scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); });
+  backend_->set_scratch(kCompute, backend_scratch_->take({plan_.backend_scratch}, DType::u8));
+  if (settings_.exp_manager.create_checkpoint_callback) {
+    const CheckpointSettings& keep = settings_.exp_manager.checkpoint;
+    writer_ = std::make_unique<CheckpointWriter>(folder_.checkpoints(), checkpoint_tensors(*engine_),
+                                                 Retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k});
+  }
+  if (load_checkpoint_if_there())
+    say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
+  else
+    engine_->initialise_weights();
+  loader_.emplace(*train_data_,
+                  SamplerLayout{.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()},
+                  consumed_samples_, model_.global_batch_size / model_.micro_batch_size + 2);
+}
+
+bool Trainer::load_checkpoint_if_there() {
+  if (!settings_.exp_manager.resume_if_exists) return false;
+  const auto newest = load_newest(folder_.checkpoints(), [&](const CheckpointManifest&) { return checkpoint_tensors(*engine_); });
+  for (const std::string& line : newest.skipped) say("warning: " + line);
+  if (!newest.checkpoint) {
+    if (settings_.exp_manager.resume_ignore_no_checkpoint) return false;
+    throw UserError(
+        "there is no checkpoint in {} to resume from; leave out --resume, or set exp_manager.resume_ignore_no_checkpoint=true "
+        "to start anew",
+        folder_.checkpoints().string());
+  }
+  const CheckpointInfo& info = newest.checkpoint->manifest.info;
+  engine_->restore_updates(info.state.at("updates").get<int64_t>());
+  step_ = saved_step_ = info.step;
+  consumed_samples_ = info.consumed_samples;
+  validation_loss_ = info.validation_loss;
+  return true;
+}
+
+}  // namespace trireme
