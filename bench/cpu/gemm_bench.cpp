@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/gemm.h"
 
 namespace trireme {
 namespace {
@@ -29,20 +28,6 @@ double best_seconds(int repetitions, const std::function<void()>& work) {
   return best;
 }
 
-// GFLOP/s of all threads together.
-double peak_rate(int threads, cpu::Isa isa, cpu::Element element) {
-  constexpr int64_t kRounds = 20000;
-  const cpu::GemmKernel& kernel = cpu::gemm_kernel(isa, element);
-  ThreadPool pool(threads);
-  std::vector<double> operations(static_cast<size_t>(pool.size()));
-  const double seconds = best_seconds(10, [&] {
-    pool.run(pool.size(), [&](int64_t task) { operations[static_cast<size_t>(task)] = kernel.exercise(kRounds); });
-  });
-  double total = 0;
-  for (const double count : operations) total += count;
-  return total / seconds * 1e-9;
-}
-
 struct LinearShape {
   int64_t rows, inputs, outputs;
 };
@@ -51,7 +36,7 @@ class LinearBench {
  public:
   LinearBench(int threads, int repetitions, DType dtype)
       : isa_(cpu::choose_isa()), backend_(threads, isa_), repetitions_(repetitions), dtype_(dtype) {
-    peak_ = peak_rate(threads, isa_, dtype == DType::f32 ? cpu::Element::f32 : cpu::Element::bf16);
+    peak_ = 1e3 * backend_.measure_peak_tflops(dtype);
     fmt::print("\n{} on {}, multiply-adds on registers: {:.0f} GFLOP/s\n", name_of(dtype), cpu::name_of(isa_), peak_);
     fmt::print("{:<20} {:>6} {:>6} {:>6} {:>10} {:>10} {:>8}\n", "op", "N", "I", "O", "ms", "GFLOP/s", "of peak");
   }
@@ -63,8 +48,8 @@ class LinearBench {
     const Tensor weight = tensor({shape.outputs, shape.inputs}), bias = tensor({shape.outputs});
     const Tensor d_weight = tensor({shape.outputs, shape.inputs}, DType::f32), d_bias = tensor({shape.outputs}, DType::f32);
     time(LinearForward{.x = x, .weight = weight, .bias = bias, .pre = {}, .out = out}, "", shape);
-    time(LinearForward{.x = x, .weight = weight, .bias = bias, .activation = Activation::gelu_tanh, .pre = pre, .out = out}, " gelu",
-         shape);
+    time(LinearForward{.x = x, .weight = weight, .bias = bias, .activation = Activation::gelu_tanh, .pre = pre, .out = out},
+         " gelu", shape);
     time(LinearInputGrad{.d_out = out, .weight = weight, .pre = {}, .d_x = d_x}, "", shape);
     time(LinearInputGrad{.d_out = out, .weight = weight, .activation = Activation::gelu_tanh, .pre = pre_x, .d_x = d_x}, " gelu",
          shape);

@@ -34,6 +34,8 @@ class Backend {
   virtual void upload(Stream stream, const void* from, Tensor to) = 0;  // host -> device, to.bytes()
   virtual void download(Stream stream, Tensor from, void* to) = 0;      // device -> host; valid after an event
 
+  // The most products of this dtype could reach here, for backends that have to find out; 0 where it is not known.
+  virtual double measure_peak_tflops(DType) { return 0; }
   virtual std::string description() const = 0;  // one line for the start of a run
 };
 

@@ -114,8 +114,11 @@ void atomic_write(const std::filesystem::path& path, std::span<const std::byte> 
 
 void create_folders(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  if (folder.empty() || std::filesystem::is_directory(folder, error)) return;
+  create_folders(folder.parent_path());
+  std::filesystem::create_directory(folder, error);
   if (error) fail("create the folder", folder, error.value());
+  sync_folder(folder_of(folder));
 }
 
 void sync_folder(const std::filesystem::path& folder) {
@@ -131,17 +134,17 @@ void remove_tree(const std::filesystem::path& path) {
 }
 
 void rename_or_exchange(const std::filesystem::path& from, const std::filesystem::path& to) {
-  // RENAME_EXCHANGE needs both names, a plain rename of a folder needs `to` free or empty.
-  bool exchanged = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0;
-  if (!exchanged && errno != ENOENT && errno != EINVAL && errno != ENOSYS) fail("rename to", to);
-  if (!exchanged && std::filesystem::exists(to)) {
+  std::error_code error;
+  if (!std::filesystem::exists(to, error)) {
+    if (::rename(from.c_str(), to.c_str()) != 0) fail("rename to", to);
+  } else if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
+    if (errno != EINVAL && errno != ENOSYS) fail("rename to", to);
+    // Network file systems cannot exchange names: there `to` is gone for a moment.
     const std::filesystem::path aside = from.string() + ".replaced";
     if (::rename(to.c_str(), aside.c_str()) != 0 || ::rename(from.c_str(), to.c_str()) != 0 ||
         ::rename(aside.c_str(), from.c_str()) != 0)
       fail("rename to", to);
-    exchanged = true;
   }
-  if (!exchanged && ::rename(from.c_str(), to.c_str()) != 0) fail("rename to", to);
   sync_folder(folder_of(to));
 }
 

@@ -53,9 +53,9 @@ std::string read_file(const std::filesystem::path& path, int64_t limit);
 // Whoever opens `path`, now or after a crash, sees the old contents or the new ones.
 void atomic_write(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
-void create_folders(const std::filesystem::path& folder);
-void sync_folder(const std::filesystem::path& folder);  // the names in it survive a power cut
-void remove_tree(const std::filesystem::path& path);    // nothing there is fine
+void create_folders(const std::filesystem::path& folder);  // and those above it; durable
+void sync_folder(const std::filesystem::path& folder);     // the names in it survive a power cut
+void remove_tree(const std::filesystem::path& path);       // nothing there is fine
 
 // Gives `from` the name `to` in the same folder, durably. If `to` is there, even as a folder that is not empty, the two names
 // change places in one step where the file system can do that, and the old contents are then called `from`.

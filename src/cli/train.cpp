@@ -17,6 +17,7 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   bool resume = false;
   bool dry_run = false;
+  bool op_times = false;
 };
 
 nlohmann::json json_of(const Tree& value) {
@@ -65,7 +66,8 @@ int train(const TrainArguments& arguments) {
                    .settings_text = to_yaml(settings),
                    .ignored_keys = recipe.ignored_keys,
                    .logged_parameters = logged_parameters(settings),
-                   .command = command});
+                   .command = command,
+                   .op_times = arguments.op_times ? OpTimes::yes : OpTimes::no});
   if (arguments.dry_run) {
     trainer.announce();
     return kDone;
@@ -88,6 +90,7 @@ void add_train_command(CLI::App& app, int& status) {
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the newest run of this recipe");
   command->add_flag("--dry-run", arguments->dry_run,
                     "check the recipe and the data, say what would happen and how much memory it takes, and stop");
+  command->add_flag("--op-times", arguments->op_times, "end with a table of where the time went, op by op");
   command->callback([arguments, &status] { status = train(*arguments); });
 }
 

@@ -99,7 +99,7 @@ class Resolver {
 
  private:
   [[noreturn]] static void fail(const std::string& path, const Tree& site, const std::string& what) {
-    throw UserError("{}={}: {}{}", path, site.text(), what, site.where_suffix());
+    throw UserError("{}={}: {}{}", path, site.brief(), what, site.where_suffix());
   }
 
   Tree counted(Tree value, const std::string& path, const Tree& site) {
@@ -142,7 +142,7 @@ class Resolver {
       const std::string_view text = trimmed(argument);
       values.push_back(text.find("${") == std::string_view::npos ? scalar_from_text(text) : evaluate(text, path, site));
       if (values.back().kind() != Tree::Kind::integer && values.back().kind() != Tree::Kind::real)
-        fail(path, site, fmt::format("{} needs numbers, not '{}'", operation, values.back().text()));
+        fail(path, site, fmt::format("{} needs numbers, not '{}'", operation, values.back().brief()));
     }
     if (values.size() != 2) fail(path, site, fmt::format("{} needs two numbers, not {}", operation, values.size()));
     const auto result = calculate(operation, values[0], values[1]);

@@ -78,7 +78,7 @@ class Composer {
     std::vector<std::string> bases;
     const auto add = [&](const Tree& base) {
       if (!base.is_string())
-        throw UserError("{}: extends={}: expected the name of a recipe or a list of them", base.where(), base.text());
+        throw UserError("{}: extends={}: expected the name of a recipe or a list of them", base.where(), base.brief());
       bases.push_back(find_base(base, path));
     };
     if (extends->is_list())
@@ -94,7 +94,7 @@ class Composer {
     for (const std::string& candidate : {name, name + ".yaml"})
       if (is_file(folder / candidate)) return (folder / candidate).string();
     if (std::string shipped = find_shipped(name); !shipped.empty()) return shipped;
-    throw UserError("{}: extends={}: no such recipe beside this file or among the shipped ones", base.where(), name);
+    throw UserError("{}: extends={}: no such recipe beside this file or among the shipped ones", base.where(), base.brief());
   }
 
   std::vector<std::string> open_;  // the files being read, each because the one before extends it

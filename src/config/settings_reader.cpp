@@ -62,7 +62,7 @@ class Reader {
     }
     if (!is_group(key)) complain_about(key, value);
     if (value.is_map()) return read_group(value, key);
-    if (!value.is_null()) throw UserError("{}={}: {} is a group of keys{}", key, value.text(), key, value.where_suffix());
+    if (!value.is_null()) throw UserError("{}={}: {} is a group of keys{}", key, value.brief(), key, value.where_suffix());
   }
 
   // Of an unknown group, its first key: optim.lr, meant for model.optim.lr, can only be recognised by its end.
@@ -77,13 +77,13 @@ class Reader {
     try {
       field.read(result_.settings, value);
     } catch (const BadValue& bad) {
-      throw UserError("{}={}: {}{}", field.key, value.text(), bad.reason, value.where_suffix());
+      throw UserError("{}={}: {}{}", field.key, value.brief(), bad.reason, value.where_suffix());
     }
   }
 
   static void check_restricted(const RestrictedKey& restricted, const std::string& key, const Tree& value) {
     if (value.is_null() || std::ranges::find(restricted.accepted, value.text()) != restricted.accepted.end()) return;
-    throw UserError("{}={}: {}{}", key, value.text(), restricted.reason, value.where_suffix());
+    throw UserError("{}={}: {}{}", key, value.brief(), restricted.reason, value.where_suffix());
   }
 
   // What follows from several keys.
@@ -98,7 +98,7 @@ class Reader {
 
     const Tree* data_length = recipe.find("model.data.seq_length");
     if (data_length != nullptr && !data_length->is_null() && data_length->text() != std::to_string(model.encoder_seq_length))
-      throw UserError("model.data.seq_length={}: must equal model.encoder_seq_length={}{}", data_length->text(),
+      throw UserError("model.data.seq_length={}: must equal model.encoder_seq_length={}{}", data_length->brief(),
                       model.encoder_seq_length, data_length->where_suffix());
   }
 

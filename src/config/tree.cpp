@@ -55,7 +55,7 @@ Tree* Tree::find(std::string_view path) { return const_cast<Tree*>(std::as_const
 void Tree::set(std::string_view path, Tree value) {
   if (is_null()) value_ = Map{};
   const auto [key, rest] = split_path(path);
-  if (!is_map()) throw UserError("{} is a single value, so {} cannot be set below it{}", text(), path, where_suffix());
+  if (!is_map()) throw UserError("{} is a single value, so {} cannot be set below it{}", brief(), path, where_suffix());
   auto entry = std::ranges::find(map(), key, &Entry::key);
   if (entry == map().end()) entry = map().insert(entry, Entry{std::string(key), Tree{}});
   if (rest.empty())
@@ -112,6 +112,14 @@ std::string Tree::text() const {
     }
   }
   return {};
+}
+
+std::string Tree::brief() const {
+  constexpr size_t kLongest = 100;
+  std::string line = text();
+  std::ranges::replace(line, '\n', ' ');
+  if (line.size() > kLongest) line.replace(kLongest - 3, std::string::npos, "...");
+  return line;
 }
 
 std::string Tree::where() const {

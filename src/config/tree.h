@@ -56,8 +56,10 @@ class Tree {
   // Maps are joined key by key; anything else is replaced by what `over` has.
   void merge(Tree over);
 
-  // The value on one line, as a message quotes it.
+  // A scalar as it would be written without quotes; lists and maps in brackets.
   std::string text() const;
+  // The same for a message: on one line, and cut when it is long.
+  std::string brief() const;
   // "file:line", "command line", or empty.
   std::string where() const;
   // " (file:line)" for the end of a message; empty for the command line, where the message already quotes what was typed.

@@ -21,6 +21,7 @@ namespace {
 // A recipe has a few hundred values. The limits only stop files that are something else, or that mean harm.
 constexpr size_t kMaxBytes = 1 << 20;
 constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxKey = 200;
 constexpr int64_t kMaxValues = 20'000;  // aliases count as what they stand for
 
 int64_t count_values(const Tree& tree) {
@@ -38,6 +39,13 @@ class TreeBuilder : public YAML::EventHandler {
   explicit TreeBuilder(const std::string& name) : file_(std::make_shared<const std::string>(name)) {}
 
   Tree take_root() { return std::move(root_); }
+
+  // The parser takes the end of the file for the end of a quoted scalar, and so loses every key behind a forgotten quote.
+  // That scalar is the last one, so only that one needs another look.
+  void require_closing_quote(std::string_view text) const {
+    if (last_quoted_ && !is_closed_quote(text.substr(std::min(static_cast<size_t>(last_quoted_->pos), text.size()))))
+      fail(*last_quoted_, "the closing quote is missing");
+  }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0) fail(mark, "a second document starts here; a recipe is one document");
@@ -60,6 +68,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+    last_quoted_ = tag == "!" ? std::optional(mark) : std::nullopt;
     if (wants_key())
       begin_entry(mark, text);
     else if (tag == "?" || is_core_tag(tag, {"int", "float", "bool", "null"}))
@@ -93,6 +102,19 @@ class TreeBuilder : public YAML::EventHandler {
     throw UserError("{}:{}: {}", *file_, mark.line + 1, what);
   }
 
+  static bool is_closed_quote(std::string_view text) {
+    const char quote = text.empty() ? '\0' : text.front();
+    if (quote != '"' && quote != '\'') return true;  // the mark of a scalar with a tag is not its quote
+    for (size_t i = 1; i < text.size(); ++i) {
+      const bool escapes = quote == '"' ? text[i] == '\\' : text.substr(i).starts_with("''");
+      if (escapes)
+        ++i;
+      else if (text[i] == quote)
+        return true;
+    }
+    return false;
+  }
+
   static bool is_core_tag(const std::string& tag, std::initializer_list<std::string_view> names) {
     constexpr std::string_view kPrefix = "tag:yaml.org,2002:";
     return tag.starts_with(kPrefix) && std::ranges::find(names, std::string_view(tag).substr(kPrefix.size())) != names.end();
@@ -102,6 +124,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void begin_entry(const YAML::Mark& mark, const std::string& key) {
     if (key == "<<") fail(mark, "YAML merge keys (<<) are not supported; use extends: to build on another recipe");
+    if (key.size() > kMaxKey || key.find('\n') != std::string::npos)
+      fail(mark, "a key must be one word; is a quote or a bracket left open before it?");
     const Tree::Map& map = open_.back().tree.map();
     if (std::ranges::find(map, key, &Tree::Entry::key) != map.end()) fail(mark, fmt::format("the key {} is given twice", key));
     open_.back().key = key;
@@ -137,6 +161,7 @@ class TreeBuilder : public YAML::EventHandler {
   int64_t values_ = 0;
   std::vector<Open> open_;  // the lists and maps around the current place, outermost first
   std::map<YAML::anchor_t, Tree> anchored_;
+  std::optional<YAML::Mark> last_quoted_;  // where the last scalar starts, if it is quoted
   Tree root_;
 };
 
@@ -153,6 +178,7 @@ void require_text(std::string_view text, const std::string& name) {
 
 Tree read_yaml(std::string_view text, const std::string& name) {
   if (text.size() > kMaxBytes) throw UserError("{}:1: larger than {} bytes, too large for a recipe", name, kMaxBytes);
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the mark that some editors put before UTF-8
   require_text(text, name);
   TreeBuilder builder(name);
   try {
@@ -160,6 +186,7 @@ Tree read_yaml(std::string_view text, const std::string& name) {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
     }
+    builder.require_closing_quote(text);
   } catch (const YAML::Exception& error) {
     throw UserError("{}:{}: not valid YAML: {}", name, error.mark.line + 1, error.msg);
   }

@@ -44,11 +44,6 @@ std::string TensorSlice::text() const {
   return text;
 }
 
-bool TensorSlice::operator==(const TensorSlice& other) const {
-  return global == other.global && offset == other.offset && extent == other.extent && range.begin == other.range.begin &&
-         range.count == other.range.count;
-}
-
 namespace {
 
 using Coordinates = std::array<int64_t, Shape::kMaxRank>;

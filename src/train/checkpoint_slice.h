@@ -25,7 +25,6 @@ struct TensorSlice {
   int64_t count() const { return range.count; }
   Shape shape() const;       // of the elements held: the rectangle's, or [count] for a range of it
   std::string text() const;  // "[0:4,8:16] of [8,16]", with ", elements 3:9" for a range
-  bool operator==(const TensorSlice& other) const;
 };
 
 // A tensor in host memory and the slice of a global tensor that its elements are: what is saved, or what loading fills.

@@ -45,7 +45,7 @@ fs::path new_run(const fs::path& parent) {
   return path;
 }
 
-fs::path choose(const ExpManagerSettings& settings, Resume resume) {
+fs::path choose_path(const ExpManagerSettings& settings, Resume resume) {
   if (!settings.explicit_log_dir.empty()) {
     fs::path path = settings.explicit_log_dir;
     if (resume == Resume::no && (has_checkpoint(path) || fs::exists(path / "summary.json")))
@@ -62,9 +62,9 @@ fs::path choose(const ExpManagerSettings& settings, Resume resume) {
 
 }  // namespace
 
-RunFolder RunFolder::open(const ExpManagerSettings& settings, Resume resume) { return RunFolder(choose(settings, resume)); }
+RunFolder RunFolder::choose(const ExpManagerSettings& settings, Resume resume) { return RunFolder(choose_path(settings, resume)); }
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+void RunFolder::claim() {
   create_folders(path_);
   const fs::path lock = path_ / ".lock";
   const int descriptor = ::open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);

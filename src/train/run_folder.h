@@ -14,9 +14,12 @@ enum class Resume : uint8_t { no, yes };
 class RunFolder {
  public:
   // exp_manager.explicit_log_dir, or a folder of exp_manager.exp_dir/name: a new one named by the time, or when resuming the
-  // newest one that has a checkpoint. UserError if the folder belongs to an earlier run and this one does not resume, or is in
-  // use.
-  static RunFolder open(const ExpManagerSettings& settings, Resume resume);
+  // newest one that has a checkpoint. UserError if the folder belongs to an earlier run and this one does not resume.
+  // Nothing is made yet.
+  static RunFolder choose(const ExpManagerSettings& settings, Resume resume);
+
+  // Makes the folder and keeps other processes out. UserError if one is in already.
+  void claim();
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
@@ -25,7 +28,7 @@ class RunFolder {
   std::filesystem::path recipe() const { return path_ / "recipe.yaml"; }
 
  private:
-  explicit RunFolder(std::filesystem::path path);
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   std::filesystem::path path_;
   std::shared_ptr<void> lock_;

@@ -125,6 +125,14 @@ void Trainer::save_checkpoint() {
   }
 }
 
+std::string Trainer::next_command(RunOutcome outcome) const {
+  if (writer_ == nullptr) return request_.command + " --op-times";
+  if (outcome != RunOutcome::finished) return request_.command + " --resume";
+  if (model_.data.data_impl == "text")
+    return fmt::format("trireme generate {} --prompt \"Once upon a time\"", folder_.path().string());
+  return fmt::format("tensorboard --logdir {}", folder_.path().string());
+}
+
 void Trainer::finish(RunOutcome outcome) {
   save_checkpoint();
   if (writer_ != nullptr) writer_->wait();
@@ -136,12 +144,11 @@ void Trainer::finish(RunOutcome outcome) {
   if (writer_ != nullptr) end.places.push_back({"checkpoint", (folder_.checkpoints() / checkpoint_name(saved_step_)).string()});
   if (settings_.exp_manager.create_dllogger_logger) end.places.push_back({"dllogger", folder_.dllogger().string()});
   if (settings_.exp_manager.create_tensorboard_logger) end.places.push_back({"tensorboard", folder_.path().string()});
-  end.next_command = outcome == RunOutcome::finished && writer_ != nullptr
-                         ? fmt::format("trireme generate {} --prompt \"Once upon a time\"", folder_.path().string())
-                         : request_.command + (request_.command.ends_with(" --resume") ? "" : " --resume");
+  end.next_command = next_command(outcome);
   const Summary summary = summary_->summary(end);
   write_summary(summary, folder_.summary().string(), telemetry_->notify());
   fmt::print("{}", summary.text());
+  if (timed_ != nullptr) fmt::print("\n{}", timed_->table());
 }
 
 }  // namespace trireme

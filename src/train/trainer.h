@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "backend/backend.h"
+#include "backend/timed_backend.h"
 #include "config/settings.h"
 #include "data/loader.h"
 #include "telemetry/dllogger.h"
@@ -16,6 +16,7 @@
 
 namespace trireme {
 
+enum class OpTimes : uint8_t { no, yes };
 enum class RunOutcome : uint8_t { finished, out_of_time, stopped_by_signal };
 
 struct RunRequest {
@@ -24,6 +25,7 @@ struct RunRequest {
   std::vector<std::string> ignored_keys;  // known and without effect here
   LoggedParameters logged_parameters;     // the resolved recipe, flat, for the log files
   std::string command;                    // how the user started this, for "what to type next"
+  OpTimes op_times = OpTimes::no;         // whether the run ends with a table of where its time went
 };
 
 std::unique_ptr<Backend> make_backend(const TrainerSettings& settings);
@@ -46,13 +48,16 @@ class Trainer {
   void validate();
   void save_checkpoint();
   void finish(RunOutcome outcome);
+  std::string next_command(RunOutcome outcome) const;
   int64_t samples_to_train() const;  // consumed when max_steps are done
   bool due(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
 
   RunRequest request_;
   const Settings& settings_ = request_.settings;
   const ModelSettings& model_ = request_.settings.model;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Backend> machine_;
+  std::unique_ptr<TimedBackend> timed_;  // with OpTimes::yes
+  Backend* backend_ = nullptr;           // the one of the two that the run uses
   Mesh mesh_ = Mesh::solo();
   std::unique_ptr<Dataset> train_data_, validation_data_;
   RateBasis rates_;

@@ -31,6 +31,12 @@ ModelDimensions dimensions(const ModelSettings& model) {
           .gated_mlp = is_gated(model.activation) ? GatedMlp::yes : GatedMlp::no};
 }
 
+DevicePeak measured_peak(Backend& backend, Precision precision) {
+  const DType dtype = activation_dtype(precision);
+  return {.name = fmt::format("measured: {} multiply-adds on registers", trireme::name_of(dtype)),
+          .tflops = backend.measure_peak_tflops(dtype)};
+}
+
 // Without padding: what a checkpoint holds.
 int64_t true_parameter_count(const ModelSettings& model) {
   int64_t count = 0;
@@ -47,12 +53,20 @@ std::unique_ptr<Backend> make_backend(const TrainerSettings& settings) {
 
 Trainer::Trainer(RunRequest request)
     : request_(std::move(request)),
-      backend_(make_backend(settings_.trainer)),
+      machine_(make_backend(settings_.trainer)),
+      timed_(request_.op_times == OpTimes::yes ? std::make_unique<TimedBackend>(*machine_) : nullptr),
+      backend_(timed_ ? timed_.get() : machine_.get()),
       rates_{.formula = FlopsFormula::full,
              .flops_per_sample = model_flops_per_sample(dimensions(model_), FlopsFormula::full),
              .devices = mesh_.size(),
-             .peak = {}},
-      folder_(RunFolder::open(settings_.exp_manager, settings_.exp_manager.resume_if_exists ? Resume::yes : Resume::no)) {
+             .peak = measured_peak(*machine_, settings_.trainer.precision)},
+      folder_(RunFolder::choose(settings_.exp_manager, settings_.exp_manager.resume_if_exists ? Resume::yes : Resume::no)) {
+  const ExpManagerSettings& logs = settings_.exp_manager;
+  if (logs.resume_if_exists && !logs.resume_ignore_no_checkpoint && checkpoint_steps(folder_.checkpoints()).empty())
+    throw UserError(
+        "there is no checkpoint in {} to resume from; leave out --resume, or set "
+        "exp_manager.resume_ignore_no_checkpoint=true to start anew",
+        folder_.checkpoints().string());
   const ModelSettings& m = model_;
   train_data_ = open_dataset(m.data, m.vocab_size, Split::train, m.encoder_seq_length, samples_to_train(), m.seed);
   if (settings_.trainer.val_check_interval > 0 && settings_.trainer.limit_val_batches > 0) {
@@ -99,6 +113,7 @@ void Trainer::announce() {
 }
 
 void Trainer::start() {
+  folder_.claim();
   arenas_.emplace(Arenas::like(plan_.arenas, *backend_));
   engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, *arenas_);
   backend_scratch_.emplace("backend scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); });
@@ -121,13 +136,7 @@ bool Trainer::load_checkpoint_if_there() {
   if (!settings_.exp_manager.resume_if_exists) return false;
   const auto newest = load_newest(folder_.checkpoints(), [&](const CheckpointManifest&) { return checkpoint_tensors(*engine_); });
   for (const std::string& line : newest.skipped) say("warning: " + line);
-  if (!newest.checkpoint) {
-    if (settings_.exp_manager.resume_ignore_no_checkpoint) return false;
-    throw UserError(
-        "there is no checkpoint in {} to resume from; leave out --resume, or set exp_manager.resume_ignore_no_checkpoint=true "
-        "to start anew",
-        folder_.checkpoints().string());
-  }
+  if (!newest.checkpoint) return false;
   const CheckpointInfo& info = newest.checkpoint->manifest.info;
   engine_->restore_updates(info.state.at("updates").get<int64_t>());
   step_ = saved_step_ = info.step;

@@ -108,11 +108,21 @@ TEST(RenameOrExchange, TakesAFreeNameOrChangesPlaces) {
   EXPECT_THROW(rename_or_exchange(folder / "none", folder / "other"), Failure);
 }
 
+TEST(Folders, AreMadeAndRemovedWithAllBelow) {
+  const TemporaryFolder folder;
+  create_folders(folder / "a/b/c/");
+  create_folders(folder / "a/b");
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b/c"));
+  remove_tree(folder / "a");
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  EXPECT_NO_THROW(remove_tree(folder / "a"));
+}
+
 TEST(Folders, AFileInTheWayIsNamed) {
   const TemporaryFolder folder;
-  File::create(folder / "a");
-  EXPECT_TRUE(contains(message_of<Failure>([&] { create_folders(folder / "a/b"); }), "a/b: Not a directory"));
-  EXPECT_NO_THROW(remove_tree(folder / "not-there"));
+  File::create(folder / "file");
+  const std::string message = message_of<Failure>([&] { create_folders(folder / "file/a/b"); });
+  EXPECT_TRUE(contains(message, "cannot create the folder " + (folder / "file").string() + ": "));
 }
 
 TEST(FreeSpace, OneLineSaysWhatIsMissing) {

@@ -44,6 +44,12 @@ TEST(Tree, MergeJoinsMapsAndReplacesTheRest) {
   EXPECT_EQ(tree.text(), "{a:{b:1,c:[y],g:3},e:{f:1},h:4}");
 }
 
+TEST(Tree, IsBriefInMessages) {
+  EXPECT_EQ(sample().brief(), sample().text());
+  EXPECT_EQ(Tree(std::string("a\nb")).brief(), "a b");
+  EXPECT_EQ(Tree(std::string(101, 'x')).brief(), std::string(97, 'x') + "...");
+}
+
 TEST(Tree, RemembersWhereValuesWereWritten) {
   const Tree tree = sample();
   EXPECT_EQ(tree.find("a.b")->where(), "sample.yaml:2");

@@ -70,6 +70,8 @@ TEST(Yaml, QuotedScalarsAreStrings) {
   EXPECT_EQ(tree.find("b")->string(), "null");
   EXPECT_EQ(tree.find("c")->string(), "5");
   EXPECT_EQ(tree.find("d")->integer(), 5);
+  for (const char* closed : {"ü: 'it''s'", "ü: ''", "ü: \"\\\"\"", "\xEF\xBB\xBFü: 'x' # '", "- !!str 'x'"})
+    EXPECT_EQ(user_error_of([&] { read_yaml(closed, "q.yaml"); }), "") << closed;
 }
 
 TEST(Yaml, KeepsTheOrderOfKeysAndRepeatsAnchors) {
@@ -110,6 +112,11 @@ TEST(Yaml, MistakesAreOneLineWithFileAndLine) {
       {"a: 1\n<<: {b: 2}\n", "bad.yaml:2: YAML merge keys (<<) are not supported; use extends: to build on another recipe"},
       {"a: 1\n---\nb: 2\n", "bad.yaml:2: a second document starts here; a recipe is one document"},
       {"a: !python/object x\n", "bad.yaml:1: the tag !python/object is not supported; remove it"},
+      {"a: 1\nb: 'x\nc: 3\n", "bad.yaml:2: the closing quote is missing"},
+      {"a: 1\nb: 'x''\nc: 3\n", "bad.yaml:2: the closing quote is missing"},
+      {"ü: 1\nb: [\"x\\\"\nc: 3]\n", "bad.yaml:2: the closing quote is missing"},
+      {"a: 1\n" + std::string(201, 'k') + ": 2\n",
+       "bad.yaml:2: a key must be one word; is a quote or a bracket left open before it?"},
       {"a: &x [1, *x]\n", "bad.yaml:1: an alias stands inside the value it repeats"},
       {"a: 1\n? [b]\n: 2\n", "bad.yaml:2: a key must be a plain word, not a list or a map"},
       {"a: 1\n? ~\n: 2\n", "bad.yaml:2: a key is missing before ':'"},

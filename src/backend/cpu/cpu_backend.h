@@ -33,6 +33,7 @@ class CpuBackend final : public Backend {
   Memory allocate(int64_t bytes) override;
   void upload(Stream stream, const void* from, Tensor to) override;
   void download(Stream stream, Tensor from, void* to) override;
+  double measure_peak_tflops(DType dtype) override;  // multiply-adds on registers alone, all threads
   std::string description() const override;
 
  private:

@@ -10,10 +10,13 @@ namespace {
 const LinearKernel& linear_kernel(Isa isa) {
   switch (vector_isa(isa)) {
 #if defined(__x86_64__)
-    case Isa::avx512: return avx512::kLinearKernel;
-    case Isa::avx2: return avx2::kLinearKernel;
+    case Isa::avx512:
+      return avx512::kLinearKernel;
+    case Isa::avx2:
+      return avx2::kLinearKernel;
 #endif
-    default: return baseline::kLinearKernel;
+    default:
+      return baseline::kLinearKernel;
   }
 }
 
@@ -138,8 +141,8 @@ class GemmRun {
   void pack_panels(const GemmOperand& operand, const PackedChunk& chunk, int64_t task, const PackPanels (&packs)[2][2],
                    float* row_sums) const {
     const PackPanels pack_block = packs[static_cast<int>(operand.element)][static_cast<int>(operand.layout)];
-    const int64_t first_panel = task * panels_per_pack(chunk);
-    const Range width = part(chunk.width.count, panels_per_pack(chunk) * chunk.panel_width, first_panel * chunk.panel_width);
+    const int64_t panels = panels_per_pack(chunk), first_panel = task * panels;
+    const Range width = part(chunk.width.count, panels * chunk.panel_width, first_panel * chunk.panel_width);
     for (int64_t block = 0; block < chunk.blocks(); ++block) {
       const Range k = chunk.block(block);
       const std::byte* from = element_address(operand, chunk.width.begin + width.begin, k.begin);
@@ -202,8 +205,8 @@ void run_few(ThreadPool& pool, Isa isa, const Gemm& gemm) {
   pool.run(ceil_div(gemm.n, kColumns), [&](int64_t task) {
     const Range columns = part(gemm.n, kColumns, task * kColumns);
     float sums[LinearKernel::kFewRows * kColumns] = {};
-    linear.multiply_few(gemm.a.element, gemm.a.data, element_address(gemm.b, columns.begin, 0), gemm.m, columns.count, gemm.k, sums,
-                        kColumns);
+    linear.multiply_few(gemm.a.element, gemm.a.data, element_address(gemm.b, columns.begin, 0), gemm.m, columns.count, gemm.k,
+                        sums, kColumns);
     linear.finish(gemm.finish, {0, columns.begin, gemm.m, columns.count}, sums, kColumns);
   });
 }

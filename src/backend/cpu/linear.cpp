@@ -19,16 +19,21 @@ Element element_of(const Tensor& tensor) {
 
 Gelu gelu_of(Activation activation) {
   switch (activation) {
-    case Activation::none: return Gelu::none;
-    case Activation::gelu_tanh: return Gelu::tanh;
-    case Activation::gelu_erf: return Gelu::erf;
+    case Activation::none:
+      return Gelu::none;
+    case Activation::gelu_tanh:
+      return Gelu::tanh;
+    case Activation::gelu_erf:
+      return Gelu::erf;
   }
   return Gelu::none;
 }
 
 // A matrix as an operand whose width is its first dimension, or its second one.
 GemmOperand rows_of(const Tensor& matrix) { return {matrix.data, element_of(matrix), Layout::k_contiguous, matrix.shape[1]}; }
-GemmOperand columns_of(const Tensor& matrix) { return {matrix.data, element_of(matrix), Layout::width_contiguous, matrix.shape[1]}; }
+GemmOperand columns_of(const Tensor& matrix) {
+  return {matrix.data, element_of(matrix), Layout::width_contiguous, matrix.shape[1]};
+}
 
 void check_matrix(const Tensor& matrix, int64_t rows, int64_t columns, DType dtype) {
   CHECK_EQ(matrix.shape, (Shape{rows, columns}));
@@ -92,7 +97,9 @@ Gemm gemm_of(const LinearWeightGrad& op) {
           .a_sums = op.d_bias ? op.d_bias.as<float>() : nullptr};
 }
 
-std::span<std::byte> bytes_of(const Tensor& scratch) { return {static_cast<std::byte*>(scratch.data), static_cast<size_t>(scratch.bytes())}; }
+std::span<std::byte> bytes_of(const Tensor& scratch) {
+  return {static_cast<std::byte*>(scratch.data), static_cast<size_t>(scratch.bytes())};
+}
 
 }  // namespace
 
@@ -100,8 +107,14 @@ void CpuBackend::run(Stream, const LinearForward& op) { cpu::run_gemm(pool_, isa
 void CpuBackend::run(Stream, const LinearInputGrad& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
 void CpuBackend::run(Stream, const LinearWeightGrad& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
 
-int64_t CpuBackend::scratch_bytes(const LinearForward& op) const { return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op)); }
-int64_t CpuBackend::scratch_bytes(const LinearInputGrad& op) const { return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op)); }
-int64_t CpuBackend::scratch_bytes(const LinearWeightGrad& op) const { return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op)); }
+int64_t CpuBackend::scratch_bytes(const LinearForward& op) const {
+  return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op));
+}
+int64_t CpuBackend::scratch_bytes(const LinearInputGrad& op) const {
+  return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op));
+}
+int64_t CpuBackend::scratch_bytes(const LinearWeightGrad& op) const {
+  return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op));
+}
 
 }  // namespace trireme

@@ -35,8 +35,8 @@ struct Normal {
   f32x16 density;
 };
 
-// The upper tail 1 - cdf(|z|) is exp(-z^2/2) q(t) with t = 1 / (1 + 0.3 |z|). q is a minimax fit of exp(z^2/2) erfc(z/sqrt 2) / 2 for
-// |z| <= 9, relative error 5e-8 before rounding and 3e-7 after it, so the cdf is within 2e-7 everywhere.
+// The upper tail 1 - cdf(|z|) is exp(-z^2/2) q(t) with t = 1 / (1 + 0.3 |z|). q is a minimax fit of exp(z^2/2) erfc(z/sqrt 2) / 2
+// for |z| <= 9, relative error 5e-8 before rounding and 3e-7 after it, so the cdf is within 2e-7 everywhere.
 TRIREME_INLINE Normal normal(f32x16 z) {
   const f32x16 t = 1.0f / (1.0f + 0.3f * absolute(z));
   f32x16 q = splat(0.0375357419f);

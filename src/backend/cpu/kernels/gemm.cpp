@@ -46,7 +46,8 @@ TRIREME_INLINE void multiply_tile(int64_t k, const float* __restrict a, const fl
 void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first) {
   const float* a_panel = static_cast<const float*>(a);
   const float* b_panel = static_cast<const float*>(b);
-  // The next call takes the B panel that follows in memory: it is brought from the last level cache to the second, a share per tile.
+  // The next call takes the B panel that follows in memory: it is brought from the last level cache to the second, a share per
+  // tile.
   const float* ahead = b_panel + k * kTileColumns;
   const int64_t share = k * kTileColumns / panels;
   for (int64_t panel = 0; panel < panels; ++panel, a_panel += k * kRowStride, sums += kTileRows * kTileColumns) {

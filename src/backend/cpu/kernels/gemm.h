@@ -19,12 +19,13 @@ enum class Layout : uint8_t { k_contiguous, width_contiguous };
 using PackPanels = void (*)(const void* from, int64_t stride, int64_t width, int64_t k, void* to);
 
 struct GemmKernel {
-  int64_t tile_rows, tile_columns;        // tile_columns is a multiple of 16
+  int64_t tile_rows, tile_columns;  // tile_columns is a multiple of 16
   int64_t k_step;                   // panels hold a multiple of this many k
   int64_t k_block;                  // k in one panel at most: one B panel and a moving A panel fit the first level cache
-  int64_t task_rows, task_columns;  // of the sums of one task at most: they and the A panels of a block fit the second level cache
-  int64_t a_k_bytes, b_k_bytes;     // one k of a panel
-  PackPanels pack_a[2][2];          // [Element][Layout]; null where the kernel does not take that element
+  int64_t task_rows,
+      task_columns;              // of the sums of one task at most: they and the A panels of a block fit the second level cache
+  int64_t a_k_bytes, b_k_bytes;  // one k of a panel
+  PackPanels pack_a[2][2];       // [Element][Layout]; null where the kernel does not take that element
   PackPanels pack_b[2][2];
 
   // For each of `panels` consecutive A panels: its tile of sums = or += A panel * B panel. Tiles are contiguous in memory.
@@ -34,10 +35,20 @@ struct GemmKernel {
   double (*exercise)(int64_t rounds);
 };
 
-namespace baseline { extern const GemmKernel kGemmKernel; }
-namespace avx2 { extern const GemmKernel kGemmKernel; }
-namespace avx512 { extern const GemmKernel kGemmKernel; }
-namespace amx { extern const GemmKernel kGemmKernel; }
-namespace amx_emulated { extern const GemmKernel kGemmKernel; }
+namespace baseline {
+extern const GemmKernel kGemmKernel;
+}
+namespace avx2 {
+extern const GemmKernel kGemmKernel;
+}
+namespace avx512 {
+extern const GemmKernel kGemmKernel;
+}
+namespace amx {
+extern const GemmKernel kGemmKernel;
+}
+namespace amx_emulated {
+extern const GemmKernel kGemmKernel;
+}
 
 }  // namespace trireme::cpu

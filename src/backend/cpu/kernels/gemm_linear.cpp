@@ -72,9 +72,12 @@ template <class T>
 void finish_as(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
   const bool deriving = operands.finish == Finish::derive;
   switch (operands.gelu) {
-    case Gelu::none: return activate<T, Gelu::none>(operands, place, sums, stride);
-    case Gelu::tanh: return (deriving ? derive<T, Gelu::tanh> : activate<T, Gelu::tanh>)(operands, place, sums, stride);
-    case Gelu::erf: return (deriving ? derive<T, Gelu::erf> : activate<T, Gelu::erf>)(operands, place, sums, stride);
+    case Gelu::none:
+      return activate<T, Gelu::none>(operands, place, sums, stride);
+    case Gelu::tanh:
+      return (deriving ? derive<T, Gelu::tanh> : activate<T, Gelu::tanh>)(operands, place, sums, stride);
+    case Gelu::erf:
+      return (deriving ? derive<T, Gelu::erf> : activate<T, Gelu::erf>)(operands, place, sums, stride);
   }
 }
 
@@ -151,10 +154,14 @@ template <class T>
 void multiply_few_of(const T* a, const T* b, int64_t rows, int64_t columns, int64_t k, float* sums, int64_t stride) {
   static_assert(LinearKernel::kFewRows == 4);
   switch (rows) {
-    case 1: return multiply_rows<1>(a, b, columns, k, sums, stride);
-    case 2: return multiply_rows<2>(a, b, columns, k, sums, stride);
-    case 3: return multiply_rows<3>(a, b, columns, k, sums, stride);
-    default: return multiply_rows<4>(a, b, columns, k, sums, stride);
+    case 1:
+      return multiply_rows<1>(a, b, columns, k, sums, stride);
+    case 2:
+      return multiply_rows<2>(a, b, columns, k, sums, stride);
+    case 3:
+      return multiply_rows<3>(a, b, columns, k, sums, stride);
+    default:
+      return multiply_rows<4>(a, b, columns, k, sums, stride);
   }
 }
 

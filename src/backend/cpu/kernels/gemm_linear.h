@@ -15,7 +15,8 @@ enum class Finish : uint8_t {
   add,       // out += sums, f32                                                    (LinearWeightGrad)
 };
 
-// The matrices around a product, all [M,N] without gaps, of `element` unless said otherwise. The tile functions take a part of them.
+// The matrices around a product, all [M,N] without gaps, of `element` unless said otherwise. The tile functions take a part of
+// them.
 struct FinishOperands {
   Finish finish = Finish::activate;
   Gelu gelu = Gelu::none;
@@ -38,14 +39,21 @@ struct LinearKernel {
   // to[c] += sum over rows of from[row, c].    from [rows, columns] with a stride; to f32.
   void (*add_column_sums)(Element element, const void* from, int64_t stride, int64_t rows, int64_t columns, float* to);
 
-  // sums[r, c] = sum over k of a[r, k] b[c, k].    a [rows, k] and b [columns, k] without gaps, rows <= kFewRows; sums [rows, stride].
+  // sums[r, c] = sum over k of a[r, k] b[c, k].    a [rows, k] and b [columns, k] without gaps, rows <= kFewRows; sums [rows,
+  // stride].
   static constexpr int64_t kFewRows = 4;
   void (*multiply_few)(Element element, const void* a, const void* b, int64_t rows, int64_t columns, int64_t k, float* sums,
                        int64_t stride);
 };
 
-namespace baseline { extern const LinearKernel kLinearKernel; }
-namespace avx2 { extern const LinearKernel kLinearKernel; }
-namespace avx512 { extern const LinearKernel kLinearKernel; }
+namespace baseline {
+extern const LinearKernel kLinearKernel;
+}
+namespace avx2 {
+extern const LinearKernel kLinearKernel;
+}
+namespace avx512 {
+extern const LinearKernel kLinearKernel;
+}
 
 }  // namespace trireme::cpu

@@ -1,10 +1,11 @@
 // The bf16 product on tile registers: 2 x 2 tiles of sums, two tiles of A and two of B per step of 32 k.
 //
-// Panels are 32 wide and hold, for each step of 32 k, two tiles of 1 KiB. A tile of A is 16 rows of 32 k; a tile of B is 16 pairs of
-// k for 16 columns, as the instruction wants it.
+// Panels are 32 wide and hold, for each step of 32 k, two tiles of 1 KiB. A tile of A is 16 rows of 32 k; a tile of B is 16 pairs
+// of k for 16 columns, as the instruction wants it.
+#include "backend/cpu/kernels/gemm.h"
+
 #include "backend/cpu/kernels/amx/gemm_pack.h"
 #include "backend/cpu/kernels/amx/tiles.h"
-#include "backend/cpu/kernels/gemm.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {

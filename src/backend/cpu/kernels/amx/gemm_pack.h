@@ -1,5 +1,5 @@
-// Packing of bf16 panels into tiles. A tile covers 16 rows of the operand and 32 k, that is 16 pairs of k: a square of 16 x 16 pairs
-// of 4 bytes. A tile of A is [row][pair], a tile of B is [pair][row]; memory gives one or the other, so a tile is loaded as
+// Packing of bf16 panels into tiles. A tile covers 16 rows of the operand and 32 k, that is 16 pairs of k: a square of 16 x 16
+// pairs of 4 bytes. A tile of A is [row][pair], a tile of B is [pair][row]; memory gives one or the other, so a tile is loaded as
 // it lies and transposed where the two differ.
 #pragma once
 
@@ -10,12 +10,12 @@ namespace trireme::cpu::TRIREME_ISA {
 
 enum class Operand : uint8_t { a, b };
 
-constexpr int kPanelWidth = 32;                    // two tiles
+constexpr int kPanelWidth = 32;  // two tiles
 constexpr int kTileK = 32;
 constexpr int kTileWidth = 16;
 constexpr int kTileRowBytes = 64;
 constexpr int kTileBytes = kTileWidth * kTileRowBytes;
-constexpr int kStepBytes = 2 * kTileBytes;         // a panel's tiles of one step of 32 k
+constexpr int kStepBytes = 2 * kTileBytes;  // a panel's tiles of one step of 32 k
 constexpr int kPanelKBytes = kPanelWidth * 2;
 
 using Square = u32x16[kTileWidth];

@@ -1,0 +1,33 @@
+// Runs build/trireme as a user would, and gives back what it said.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+namespace trireme {
+
+struct ProgramResult {
+  int status = 0;
+  std::string output;  // stdout and stderr together
+};
+
+inline ProgramResult run_program(const std::string& arguments, const std::string& environment = "") {
+  const std::string command = environment + " " + TRIREME_BINARY + " " + arguments + " 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot start " + command);
+  ProgramResult result;
+  std::array<char, 4096> buffer{};
+  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) result.output.append(buffer.data(), count);
+  const int status = ::pclose(pipe);
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+inline int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+}  // namespace trireme

@@ -1,0 +1,159 @@
+// The program as its users meet it: runs that stop and go on, mistakes answered in one line.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/file.h"
+#include "base/temporary_folder.h"
+#include "cli/run_program.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A small model with dropout on a text of its own, checkpoints every 10 steps.
+class TrainTest : public testing::Test {
+ protected:
+  TrainTest() {
+    std::ofstream text(folder_ / "text.txt");
+    for (int i = 0; i < 600; ++i) text << "line " << i * i << " of a text that nobody wrote\n";
+    text.close();
+    std::ofstream recipe(folder_ / "small.yaml");
+    recipe << "trainer: {precision: bf16, max_steps: 40, val_check_interval: 20, limit_val_batches: 2}\n"
+              "exp_manager: {checkpoint_callback_params: {every_n_train_steps: 10}}\n"
+              "model:\n"
+              "  micro_batch_size: 2\n  global_batch_size: 4\n  encoder_seq_length: 16\n  max_position_embeddings: 16\n"
+              "  num_layers: 2\n  hidden_size: 32\n  ffn_hidden_size: 128\n  num_attention_heads: 4\n"
+              "  hidden_dropout: 0.1\n  attention_dropout: 0.1\n"
+              "  optim: {lr: 3e-3, sched: {name: CosineAnnealing, warmup_steps: 5, min_lr: 1e-4}}\n"
+              "  data: {data_impl: text, splits_string: \"90,10,0\", data_prefix: ["
+           << (folder_ / "text.txt").string() << "]}\n";
+  }
+
+  std::string train(const std::string& run, const std::string& more = "") const {
+    return "train " + (folder_ / "small.yaml").string() + " exp_manager.explicit_log_dir=" + (folder_ / run).string() + " " +
+           more;
+  }
+  fs::path shard(const std::string& run, int step) const {
+    return folder_ / run / "checkpoints" / fmt::format("step-{:08}", step) / "rank-00000.safetensors";
+  }
+  std::string shard_bytes(const std::string& run, int step) const { return read_file(shard(run, step), 1 << 24); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TrainTest, ResumedRunEqualsTheUninterruptedOneBitForBit) {
+  const std::string keep = "exp_manager.checkpoint_callback_params.keep_last=9 ";
+  ASSERT_EQ(run_program(train("run", keep)).status, 0);
+  const std::string uninterrupted = shard_bytes("run", 40);
+  for (const int step : {20, 30, 40}) fs::remove_all(shard("run", step).parent_path());
+  const auto resumed = run_program(train("run", keep + "--resume"));
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_TRUE(contains(resumed.output, "resumed from step 10"));
+  EXPECT_TRUE(shard_bytes("run", 40) == uninterrupted);
+}
+
+TEST_F(TrainTest, SignalSavesAndResumeContinuesBitForBit) {
+  ASSERT_EQ(run_program(train("whole")).status, 0);
+  // Started in the background and stopped by SIGTERM as soon as its first checkpoint is there.
+  const std::string command = std::string("exec ") + TRIREME_BINARY + " " + train("stopped") + " > /dev/null 2>&1";
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  for (int i = 0; i < 3000 && !fs::exists(shard("stopped", 10)); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  kill(child, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  // 75: saved and left; 0 only if the run was over before the signal came.
+  ASSERT_TRUE(WEXITSTATUS(status) == 75 || WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
+  if (WEXITSTATUS(status) == 75) {
+    const auto resumed = run_program(train("stopped", "--resume"));
+    ASSERT_EQ(resumed.status, 0) << resumed.output;
+    EXPECT_TRUE(contains(resumed.output, "resumed from step"));
+  }
+  EXPECT_TRUE(shard_bytes("whole", 40) == shard_bytes("stopped", 40));
+}
+
+TEST_F(TrainTest, DamagedCheckpointIsSkippedWithAWord) {
+  ASSERT_EQ(run_program(train("run")).status, 0);
+  const std::string good = shard_bytes("run", 40);
+  // A flipped bit in the newest; the run goes on from the one before and arrives at the same weights.
+  std::string bad = good;
+  bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 1);
+  std::ofstream(shard("run", 40), std::ios::binary) << bad;
+  const auto resumed = run_program(train("run", "--resume"));
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_TRUE(contains(resumed.output, "step-00000040"));
+  EXPECT_TRUE(contains(resumed.output, "resumed from step 30"));
+  EXPECT_TRUE(shard_bytes("run", 40) == good);
+}
+
+TEST_F(TrainTest, SummaryHasWhatIsPromised) {
+  const auto result = run_program(train("run"));
+  ASSERT_EQ(result.status, 0) << result.output;
+  const auto summary = nlohmann::json::parse(read_file(folder_ / "run" / "summary.json", 1 << 20));
+  EXPECT_EQ(summary.at("steps_done"), 40);
+  EXPECT_GT(summary.at("tokens_per_second"), 0);
+  for (const char* file : {"recipe.yaml", "dllogger/rank-0/dllogger.json"})
+    EXPECT_TRUE(fs::exists(folder_ / "run" / file)) << file;
+}
+
+TEST_F(TrainTest, GenerateIsRepeatable) {
+  ASSERT_EQ(run_program(train("run")).status, 0);
+  const std::string command = "generate " + (folder_ / "run").string() + " --prompt 'line ' --tokens 8 --seed 3 --temperature 1";
+  const auto once = run_program(command), again = run_program(command);
+  EXPECT_EQ(once.status, 0) << once.output;
+  EXPECT_EQ(once.output, again.output);
+  EXPECT_TRUE(once.output.starts_with("line "));
+}
+
+TEST_F(TrainTest, DryRunMakesNothing) {
+  const auto result = run_program(train("run", "--dry-run"));
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_TRUE(contains(result.output, "memory "));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+// Every mistake: status 2, one line, and the words that name it.
+TEST_F(TrainTest, MistakesAreAnsweredInOneLine) {
+  ASSERT_EQ(run_program(train("used", "trainer.max_steps=2")).status, 0);
+  const struct {
+    std::string arguments;
+    std::string words;
+  } cases[] = {
+      {"train no-such-recipe", "no-such-recipe"},
+      {train("run", "model.num_layer=3"), "num_layers"},
+      {train("run", "model.num_attention_heads=5"), "num_attention_heads"},
+      {train("run", "model.data.data_prefix=[/no/such/file]"), "/no/such/file"},
+      {train("run", "trainer.precision=16"), "fp16"},
+      {train("run", "model.encoder_seq_length=100000 model.max_position_embeddings=100000"), "encoder_seq_length"},
+      {train("run", "--resume"), "no checkpoint"},
+      {train("used"), "earlier run"},
+      {"train demo --no-such-flag", "--no-such-flag"},
+      {"generate /no/such/folder", "/no/such/folder"},
+      {"generate " + (folder_ / "used").string() + " --temperature -1", "temperature"},
+      {"generate " + (folder_ / "used").string() + " --prompt " + std::string(40, 'x'), "40 tokens"},
+      {"", "subcommand"},
+  };
+  for (const auto& test : cases) {
+    const auto result = run_program(test.arguments);
+    EXPECT_EQ(result.status, 2) << test.arguments << "\n" << result.output;
+    EXPECT_EQ(lines_of(result.output), 1) << result.output;
+    EXPECT_TRUE(contains(result.output, test.words));
+  }
+}
+
+}  // namespace
+}  // namespace trireme
