@@ -94,6 +94,7 @@ Row<Struct> text(std::string key, std::string Struct::*member, std::string null,
 template <class Struct, class Enum>
 Row<Struct> choice(std::string key, Enum Struct::*member, std::vector<Choice<Enum>> choices, std::string help) {
   std::vector<std::string> names;
+  names.reserve(choices.size());
   for (const Choice<Enum>& option : choices) names.push_back(option.name);
   const std::string accepts = join_names(names);
   return {std::move(key), accepts, std::move(help),
@@ -116,13 +117,14 @@ Row<Struct> choice(std::string key, Enum Struct::*member, std::vector<Choice<Enu
 template <class Struct>
 Row<Struct> text_choice(std::string key, std::string Struct::*member, const std::vector<std::string>& names, std::string help) {
   std::vector<Choice<std::string>> choices;
+  choices.reserve(names.size());
   for (const std::string& name : names) choices.push_back({name, name});
   return choice(std::move(key), member, std::move(choices), std::move(help));
 }
 
 // Answers certain values with a better reason than "not in the list".
 template <class Struct>
-Row<Struct> refuse(Row<Struct> row, std::vector<std::string> values, std::string reason) {
+Row<Struct> refuse(Row<Struct> row, const std::vector<std::string>& values, const std::string& reason) {
   row.read = [=, read = std::move(row.read)](Struct& s, const Tree& value) {
     for (const std::string& refused : values)
       if (value.text() == refused) throw BadValue{reason};

@@ -28,6 +28,7 @@ std::string divisors_near(int64_t n, int64_t wanted) {
   divisors.resize(std::min(divisors.size(), kMost));
   std::ranges::sort(divisors);
   std::vector<std::string> names;
+  names.reserve(divisors.size());
   for (const int64_t d : divisors) names.push_back(std::to_string(d));
   return join_names(names);
 }

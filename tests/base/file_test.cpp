@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/file_size_limit.h"
-#include "base/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace trireme {
 namespace {

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/temporary_folder.h"
 #include "cli/run_program.h"
+#include "support/temporary_folder.h"
 
 namespace trireme {
 namespace {

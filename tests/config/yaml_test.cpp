@@ -114,7 +114,7 @@ TEST(Yaml, MistakesAreOneLineWithFileAndLine) {
       {"a: !python/object x\n", "bad.yaml:1: the tag !python/object is not supported; remove it"},
       {"a: 1\nb: 'x\nc: 3\n", "bad.yaml:2: the closing quote is missing"},
       {"a: 1\nb: 'x''\nc: 3\n", "bad.yaml:2: the closing quote is missing"},
-      {"ü: 1\nb: [\"x\\\"\nc: 3]\n", "bad.yaml:2: the closing quote is missing"},
+      {"ü: 1\nb: \"x\\\"\nc: 3\n", "bad.yaml:2: the closing quote is missing"},
       {"a: 1\n" + std::string(201, 'k') + ": 2\n",
        "bad.yaml:2: a key must be one word; is a quote or a bracket left open before it?"},
       {"a: &x [1, *x]\n", "bad.yaml:1: an alias stands inside the value it repeats"},

@@ -9,8 +9,8 @@
 #include <limits>
 #include <thread>
 
-#include "support/allocation_counter.h"
 #include "expect_user_error.h"
+#include "support/allocation_counter.h"
 
 namespace trireme {
 namespace {

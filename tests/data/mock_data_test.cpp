@@ -6,9 +6,9 @@
 #include <limits>
 #include <numeric>
 
-#include "support/allocation_counter.h"
 #include "data/open_dataset.h"
 #include "expect_user_error.h"
+#include "support/allocation_counter.h"
 
 namespace trireme {
 namespace {

@@ -10,7 +10,7 @@
 #include "data/open_dataset.h"
 #include "data/text_files.h"
 #include "expect_user_error.h"
-#include "temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace trireme {
 namespace {
@@ -29,8 +29,8 @@ TEST(TextFiles, FilesFoldersAndPatternsInOrder) {
   const std::string a = folder.write("books/deeper/a.txt", "a");
   folder.write("books/notes.md", "not text of a folder");
   folder.write("books/empty.txt", "");
-  EXPECT_EQ(find_text_files({single, folder.path("books")}), (Files{single, b, a}));
-  EXPECT_EQ(find_text_files({folder.path("books/*.txt"), folder.path("?.md")}), (Files{b, single}));
+  EXPECT_EQ(find_text_files({single, (folder / "books").string()}), (Files{single, b, a}));
+  EXPECT_EQ(find_text_files({(folder / "books/*.txt").string(), (folder / "?.md").string()}), (Files{b, single}));
 }
 
 TEST(TextFiles, ANameWithPatternCharactersIsAFileFirst) {
@@ -43,17 +43,17 @@ TEST(TextFiles, MistakesAreNamed) {
   const TemporaryFolder folder;
   const std::string empty = folder.write("empty.txt", "");
   folder.write("pictures/a.png", "picture");
-  ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((folder / "pipe").string().c_str(), 0600), 0);
   expect_user_error([] { find_text_files({}); }, {"model.data.data_prefix is empty"});
-  expect_user_error([&] { find_text_files({folder.path("absent.txt")}); }, {"absent.txt' does not exist"});
+  expect_user_error([&] { find_text_files({(folder / "absent.txt").string()}); }, {"absent.txt' does not exist"});
   expect_user_error([&] { find_text_files({empty}); }, {"empty.txt' is empty"});
-  expect_user_error([&] { find_text_files({folder.path("pictures")}); }, {"pictures' is a folder without text"});
-  expect_user_error([&] { find_text_files({folder.path("*.csv")}); }, {"*.csv' matches no file"});
-  expect_user_error([&] { find_text_files({folder.path("empty*")}); }, {"empty*' matches no file with text"});
-  expect_user_error([&] { find_text_files({folder.path("pipe")}); }, {"pipe' is neither a file nor a folder"});
+  expect_user_error([&] { find_text_files({(folder / "pictures").string()}); }, {"pictures' is a folder without text"});
+  expect_user_error([&] { find_text_files({(folder / "*.csv").string()}); }, {"*.csv' matches no file"});
+  expect_user_error([&] { find_text_files({(folder / "empty*").string()}); }, {"empty*' matches no file with text"});
+  expect_user_error([&] { find_text_files({(folder / "pipe").string()}); }, {"pipe' is neither a file nor a folder"});
   expect_user_error([&] { find_text_files({empty + "/below"}); }, {"below'"});
-  expect_user_error([&] { read_text_file(folder.path("gone.txt")); }, {"gone.txt' cannot be read: No such file"});
-  expect_user_error([&] { read_text_file(folder.path("pictures")); }, {"pictures' cannot be read: Is a directory"});
+  expect_user_error([&] { read_text_file((folder / "gone.txt").string()); }, {"gone.txt' cannot be read: No such file"});
+  expect_user_error([&] { read_text_file((folder / "pictures").string()); }, {"pictures' cannot be read: Is a directory"});
 }
 
 TEST(TextFiles, AFileWithoutPermissionIsNamed) {

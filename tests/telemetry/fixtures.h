@@ -1,16 +1,14 @@
-// What the telemetry tests share: a clock that stands still, a folder that goes away, a plausible record.
+// What the telemetry tests share: a clock that stands still, a plausible record.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 #include "base/clock.h"
+#include "support/temporary_folder.h"
 #include "telemetry/step_record.h"
 
 namespace trireme {
@@ -20,20 +18,6 @@ struct ManualClock final : Clock {
   int64_t now_unix = 1'700'000'000'000'000;
   double seconds() const override { return now_seconds; }
   int64_t unix_microseconds() const override { return now_unix; }
-};
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "telemetry-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
 };
 
 inline std::string contents_of(const std::string& path) {

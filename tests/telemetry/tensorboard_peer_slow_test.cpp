@@ -42,7 +42,7 @@ assert losses == [(step, 3.0 if step < 6 else 1.0) for step in range(12)], losse
 assert [(e.step, e.value) for e in events.Scalars("val_loss")] == [(5, 2.5)]
 assert {"lr", "global_step", "consumed_samples", "grad_norm", "train_step_timing in s", "epoch"} <= set(events.Tags()["scalars"])
 )";
-  EXPECT_EQ(std::system((python + " " + script + " " + folder.path()).c_str()), 0);
+  EXPECT_EQ(std::system((python + " " + script + " " + folder.path().string()).c_str()), 0);
 }
 
 }  // namespace

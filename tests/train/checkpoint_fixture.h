@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/temporary_folder.h"
+#include "support/temporary_folder.h"
 #include "train/checkpoint.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 namespace trireme {
 
@@ -25,6 +27,13 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
+
+  // Writes a file, with the folders above it, and returns its path.
+  std::string write(const std::string& name, std::string_view content) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name, std::ios::binary) << content;
+    return (path_ / name).string();
+  }
 
  private:
   std::filesystem::path path_;
