@@ -84,7 +84,7 @@ Row<Struct> boolean(std::string key, bool Struct::*member, std::string help) {
 
 // Free text; null stands for `null`.
 template <class Struct>
-Row<Struct> text(std::string key, std::string Struct::*member, std::string null, std::string help) {
+Row<Struct> text(std::string key, std::string Struct::*member, const std::string& null, std::string help) {
   return {std::move(key), "text or null", std::move(help),
           [=](Struct& s, const Tree& value) { s.*member = value.is_null() ? null : read_text(value); },
           [=](const Struct& s) { return s.*member == null && null.empty() ? Tree{} : Tree(std::string(s.*member)); }};

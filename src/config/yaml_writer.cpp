@@ -34,12 +34,6 @@ std::string string_text(const std::string& text) { return needs_no_quotes(text) 
 
 bool is_container(const Tree& tree) { return tree.is_list() || tree.is_map(); }
 
-// A value that stands behind its key or dash: a scalar, an empty container, or a list of scalars.
-bool fits_on_line(const Tree& tree) {
-  if (tree.is_map()) return tree.map().empty();
-  return !tree.is_list() || std::ranges::none_of(tree.list(), is_container);
-}
-
 std::string on_line(const Tree& tree) {
   if (tree.is_map()) return "{}";
   if (tree.is_string()) return string_text(tree.string());
@@ -47,6 +41,13 @@ std::string on_line(const Tree& tree) {
   std::string items;
   for (const Tree& item : tree.list()) items += (items.empty() ? "" : ", ") + on_line(item);
   return "[" + items + "]";
+}
+
+// A value that stands behind its key or dash: a scalar, an empty container, or a short list of scalars.
+bool fits_on_line(const Tree& tree) {
+  constexpr size_t kLongest = 100;
+  if (tree.is_map()) return tree.map().empty();
+  return !tree.is_list() || (std::ranges::none_of(tree.list(), is_container) && on_line(tree).size() <= kLongest);
 }
 
 void write_block(const Tree& tree, size_t indent, std::string& out) {

@@ -90,12 +90,15 @@ TEST(Yaml, WhatIsWrittenReadsBackTheSame) {
       "text: 'a: b # c'\nlooks_like_number: '1e-4'\nempty: ''\ndash: '-x'\nquote: \"say \\\"hi\\\" \\\\ \\n\\t\"\nunicode: "
       "größe\n"
       "real: 3.0\nsmall: 1e-08\nhuge: .inf\nlist: [1, '2', null, true]\nnested: [[1], {a: [b]}, []]\nnothing: {}\n'true': 1\n"
-      "reference: ${multiply:2,${.x}}\n";
+      "reference: ${multiply:2,${.x}}\nlong: [1111111111111111111111111111111111111111111111x, "
+      "22222222222222222222222222222222222222222222222x,"
+      " 3333333333333333333333333333333x]\n";
   const Tree tree = read_yaml(text, "w.yaml");
   const std::string written = write_yaml(tree);
   const Tree again = read_yaml(written, "again.yaml");
   EXPECT_EQ(again.text(), tree.text());
   EXPECT_EQ(write_yaml(again), written);
+  EXPECT_NE(written.find("\nlong:\n  - 1111"), std::string::npos);
   EXPECT_TRUE(again.find("looks_like_number")->is_string());
   EXPECT_TRUE(again.find("list.1")->is_string());
   EXPECT_EQ(again.find("quote")->string(), "say \"hi\" \\ \n\t");

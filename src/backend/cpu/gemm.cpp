@@ -168,10 +168,17 @@ class GemmRun {
     for (int64_t block = 0; block < a_.blocks(); ++block) {
       const bool first = block == 0 && (a_.k.begin == 0 || !plan_.keeps_sums);
       const bool last = block + 1 == a_.blocks() && (a_.k.begin + a_.k.count == gemm_.k || !plan_.keeps_sums);
+      const int64_t step = last ? kernel_.finish_panels : m.count;
       for (int64_t i = 0; i < n.count; ++i) {
-        float* tiles = sums + i * column_of_tiles;
-        kernel_.multiply(m.count, a_.padded_k(block), a_.panel(block, m.begin), b_.panel(block, n.begin + i), tiles, first);
-        if (last) finish(m, n.begin + i, tiles);
+        const std::byte* b_panel = b_.panel(block, n.begin + i);
+        const std::byte* b_next = b_.panel(block, n.begin + i + 1);
+        for (int64_t j = 0; j < m.count; j += step) {
+          const Range a_panels = {m.begin + j, std::min(step, m.count - j)};
+          float* tiles = sums + i * column_of_tiles + j * kernel_.tile_rows * kernel_.tile_columns;
+          kernel_.multiply(a_panels.count, a_.padded_k(block), a_.panel(block, a_panels.begin), b_panel, tiles, first,
+                           b_next + (b_next - b_panel) * j / m.count);
+          if (last) finish(a_panels, n.begin + i, tiles);
+        }
       }
     }
   }

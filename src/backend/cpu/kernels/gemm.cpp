@@ -16,16 +16,17 @@ constexpr int kTileRows = 2, kColumnRegisters = 4;
 #endif
 constexpr int kTileColumns = kColumnRegisters * kRegisterLanes;
 constexpr int kRowStride = (kTileRows + kRegisterLanes - 1) / kRegisterLanes * kRegisterLanes;
-constexpr int kFloatsPerLine = 16;
+constexpr int kFloatsAhead = 4;  // of what comes next, per step: within 8 tiles a whole B panel
 
 TRIREME_INLINE void multiply_tile(int64_t k, const float* __restrict a, const float* __restrict b, float* __restrict sums,
-                                  bool first) {
+                                  bool first, const float* ahead) {
   Register tile[kTileRows][kColumnRegisters] = {};
 #pragma GCC unroll 4
-  for (int64_t i = 0; i < k; ++i, a += kRowStride, b += kTileColumns) {
+  for (int64_t i = 0; i < k; ++i, a += kRowStride, b += kTileColumns, ahead += kFloatsAhead) {
     Register columns[kColumnRegisters];
 #pragma GCC unroll 4
     for (int part = 0; part < kColumnRegisters; ++part) columns[part] = load_register(b + part * kRegisterLanes);
+    __builtin_prefetch(ahead, 0, 2);          // into the second level cache
     __builtin_prefetch(a + 16 * kRowStride);  // A comes from the second level cache
 #pragma GCC unroll 16
     for (int row = 0; row < kTileRows; ++row) {
@@ -43,16 +44,14 @@ TRIREME_INLINE void multiply_tile(int64_t k, const float* __restrict a, const fl
     }
 }
 
-void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first) {
+void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, const void* ahead) {
   const float* a_panel = static_cast<const float*>(a);
-  const float* b_panel = static_cast<const float*>(b);
-  // The next call takes the B panel that follows in memory: it is brought from the last level cache to the second, a share per
-  // tile.
-  const float* ahead = b_panel + k * kTileColumns;
-  const int64_t share = k * kTileColumns / panels;
-  for (int64_t panel = 0; panel < panels; ++panel, a_panel += k * kRowStride, sums += kTileRows * kTileColumns) {
-    for (int64_t i = 0; i < share; i += kFloatsPerLine) __builtin_prefetch(ahead + panel * share + i, 0, 2);
-    multiply_tile(k, a_panel, b_panel, sums, first);
+  const float* next = static_cast<const float*>(ahead);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    multiply_tile(k, a_panel, static_cast<const float*>(b), sums, first, next);
+    a_panel += k * kRowStride;
+    sums += kTileRows * kTileColumns;
+    next += k * kFloatsAhead;
   }
 }
 
@@ -63,7 +62,7 @@ double exercise(int64_t rounds) {
   for (float& x : a) x = 1.0f;
   for (float& x : b) x = 1.0f;
   for (int64_t round = 0; round < rounds; ++round) {
-    multiply(1, kSteps, a, b, sums, true);
+    multiply(1, kSteps, a, b, sums, true, b);
     asm volatile("" : : "r"(a), "r"(b), "r"(sums) : "memory");
   }
   return 2.0 * kTileRows * kTileColumns * kSteps * static_cast<double>(rounds);
@@ -76,6 +75,7 @@ const GemmKernel kGemmKernel = {
     .tile_columns = kTileColumns,
     .k_step = 1,
     .k_block = 192,
+    .finish_panels = 1,
     .task_rows = 16 * kTileRows,
     .task_columns = 512,
     .a_k_bytes = 4 * kRowStride,

@@ -22,6 +22,7 @@ struct GemmKernel {
   int64_t tile_rows, tile_columns;  // tile_columns is a multiple of 16
   int64_t k_step;                   // panels hold a multiple of this many k
   int64_t k_block;                  // k in one panel at most: one B panel and a moving A panel fit the first level cache
+  int64_t finish_panels;            // tiles to finish at once: few, so that their stores drain while the next ones are multiplied
   int64_t task_rows,
       task_columns;              // of the sums of one task at most: they and the A panels of a block fit the second level cache
   int64_t a_k_bytes, b_k_bytes;  // one k of a panel
@@ -29,7 +30,8 @@ struct GemmKernel {
   PackPanels pack_b[2][2];
 
   // For each of `panels` consecutive A panels: its tile of sums = or += A panel * B panel. Tiles are contiguous in memory.
-  void (*multiply)(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first);
+  // Meanwhile the memory from `ahead` on, which is needed next, is brought nearer.
+  void (*multiply)(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, const void* ahead);
 
   // Multiply-adds on registers alone, to measure what this core can do at most; returns the number of floating point operations.
   double (*exercise)(int64_t rounds);

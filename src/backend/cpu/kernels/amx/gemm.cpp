@@ -44,7 +44,7 @@ TRIREME_INLINE void multiply_tile(int64_t k, const uint8_t* a, const uint8_t* b,
   TILE_STORE(3, lower + kTile, kSumsStride);
 }
 
-void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first) {
+void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, const void*) {
   configure_tiles();
   const uint8_t* a_panel = static_cast<const uint8_t*>(a);
   for (int64_t panel = 0; panel < panels; ++panel, a_panel += k * kPanelKBytes, sums += kPanelWidth * kPanelWidth)
@@ -60,7 +60,7 @@ double exercise(int64_t rounds) {
   for (uint8_t& x : a) x = 0x3f;
   for (uint8_t& x : b) x = 0x3f;
   for (int64_t round = 0; round < rounds; ++round) {
-    multiply(1, kSteps * kTileK, a, b, sums, true);
+    multiply(1, kSteps * kTileK, a, b, sums, true, nullptr);
     asm volatile("" : : "r"(a), "r"(b), "r"(sums) : "memory");
   }
   return 2.0 * kPanelWidth * kPanelWidth * static_cast<double>(kSteps * kTileK * rounds);
@@ -73,6 +73,7 @@ const GemmKernel kGemmKernel = {
     .tile_columns = kPanelWidth,
     .k_step = kTileK,
     .k_block = 512,
+    .finish_panels = 4,  // each call configures the tiles
     .task_rows = 512,
     .task_columns = 512,
     .a_k_bytes = kPanelKBytes,
