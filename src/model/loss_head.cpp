@@ -6,7 +6,7 @@ namespace trireme {
 namespace {
 
 // Enough rows to read the head's weights once for many products, few enough that the logits stay small beside the model.
-constexpr int64_t kMostChunkRows = 1024;
+constexpr int64_t kMostChunkRows = 2048;
 
 }  // namespace
 

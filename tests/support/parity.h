@@ -124,7 +124,7 @@ class Parity {
   static std::vector<cpu::Isa> isas() {
     using cpu::Isa;
     std::vector<Isa> found;
-    for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512, Isa::amx, Isa::amx_emulated})
+    for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx, Isa::amx_emulated})
       if (cpu::has_isa(isa)) found.push_back(isa);
     return found;
   }

@@ -2,23 +2,13 @@
 
 #include <algorithm>
 
+#include "backend/cpu/kernels/pointwise_select.h"
 #include "base/error.h"
 
 namespace trireme::cpu {
 namespace {
 
-const LinearKernel& linear_kernel(Isa isa) {
-  switch (vector_isa(isa)) {
-#if defined(__x86_64__)
-    case Isa::avx512:
-      return avx512::kLinearKernel;
-    case Isa::avx2:
-      return avx2::kLinearKernel;
-#endif
-    default:
-      return baseline::kLinearKernel;
-  }
-}
+const LinearKernel& linear_kernel(Isa isa) { return TRIREME_KERNELS_FOR(isa, kLinearKernel); }
 
 // The size of equal parts of `total`, as few as possible with none larger than `most`.
 int64_t even_part(int64_t total, int64_t most) { return ceil_div(total, ceil_div(total, std::max<int64_t>(most, 1))); }
@@ -29,7 +19,8 @@ struct Plan {
   int64_t k_block = 0, k_chunk = 0;
   int64_t m_chunk = 0, n_chunk = 0;
   int64_t m_task = 0, n_task = 0;
-  bool keeps_sums = false;  // K takes several chunks and the sums of all tasks wait in scratch in between
+  bool keeps_sums = false;    // K takes several chunks and the sums of all tasks wait in scratch in between
+  bool single_block = false;  // each tile is finished as soon as it is multiplied, so one buffer serves all
   int64_t a_bytes = 0, b_bytes = 0, task_sums_bytes = 0, sums_bytes = 0;
 
   int64_t scratch_bytes() const { return a_bytes + b_bytes + sums_bytes; }
@@ -41,26 +32,31 @@ Plan make_plan(const GemmKernel& kernel, int threads, const Gemm& gemm) {
   const int64_t chunk_bytes = (int64_t{16} + threads) << 20;
   constexpr int64_t kMaxChunkK = 4096;
   // Tasks per thread, so that threads that started late or were interrupted do not keep the others waiting for long.
-  constexpr int64_t kTasksPerThread = 6;
+  const int64_t tasks_per_thread = kernel.task_packs_a ? 2 : 6;
 
   Plan plan;
   plan.k_block = round_up(even_part(gemm.k, kernel.k_block), kernel.k_step);
   plan.k_chunk = plan.k_block * std::min(ceil_div(gemm.k, plan.k_block), std::max<int64_t>(1, kMaxChunkK / plan.k_block));
   const int64_t m_panels = ceil_div(gemm.m, kernel.tile_rows), n_panels = ceil_div(gemm.n, kernel.tile_columns);
-  plan.m_chunk = even_part(m_panels, chunk_bytes / (plan.k_chunk * kernel.a_k_bytes));
+  plan.m_chunk = kernel.task_packs_a ? m_panels : even_part(m_panels, chunk_bytes / (plan.k_chunk * kernel.a_k_bytes));
   plan.n_chunk = even_part(n_panels, chunk_bytes / (plan.k_chunk * kernel.b_k_bytes));
 
-  int64_t m_most = kernel.task_rows / kernel.tile_rows, n_most = kernel.task_columns / kernel.tile_columns;
+  const int64_t a_panel_bytes = plan.k_block * kernel.a_k_bytes;
+  int64_t m_most = std::min(kernel.task_rows / kernel.tile_rows, std::max<int64_t>(1, kernel.task_a_bytes / a_panel_bytes));
+  int64_t n_most = std::min(kernel.task_columns / kernel.tile_columns, plan.n_chunk);
   const auto tasks = [&] { return ceil_div(plan.m_chunk, m_most) * ceil_div(plan.n_chunk, n_most); };
-  while (threads > 1 && tasks() < kTasksPerThread * threads && m_most * n_most > 1)
-    (m_most * kernel.tile_rows > n_most * kernel.tile_columns || n_most == 1 ? m_most : n_most) /= 2;
+  while (threads > 1 && tasks() < tasks_per_thread * threads && m_most * n_most > 1)
+    (m_most * kernel.tile_rows > (kernel.task_packs_a ? 256 : n_most * kernel.tile_columns) || n_most == 1 ? m_most : n_most) /=
+        2;
   plan.m_task = even_part(plan.m_chunk, m_most);
   plan.n_task = even_part(plan.n_chunk, n_most);
 
   plan.keeps_sums = plan.k_chunk < gemm.k && gemm.finish.finish != Finish::add;
-  plan.a_bytes = plan.m_chunk * plan.k_chunk * kernel.a_k_bytes;
+  plan.single_block = plan.k_chunk == plan.k_block && !plan.keeps_sums;
+  plan.a_bytes = (kernel.task_packs_a ? plan.m_task * threads : plan.m_chunk) * plan.k_chunk * kernel.a_k_bytes;
   plan.b_bytes = plan.n_chunk * plan.k_chunk * kernel.b_k_bytes;
-  plan.task_sums_bytes = plan.m_task * plan.n_task * kernel.tile_rows * kernel.tile_columns * int64_t{sizeof(float)};
+  const int64_t tiles = plan.single_block ? std::min(plan.m_task, kernel.finish_panels) : plan.m_task * plan.n_task;
+  plan.task_sums_bytes = tiles * kernel.tile_rows * kernel.tile_columns * int64_t{sizeof(float)};
   plan.sums_bytes = plan.task_sums_bytes *
                     (plan.keeps_sums ? ceil_div(plan.m_chunk, plan.m_task) * ceil_div(plan.n_chunk, plan.n_task) : threads);
   return plan;
@@ -129,7 +125,7 @@ class GemmRun {
 
  private:
   void pack(bool b_too) {
-    const int64_t a_tasks = pack_tasks(a_);
+    const int64_t a_tasks = kernel_.task_packs_a ? 0 : pack_tasks(a_);
     pool_.run(a_tasks + (b_too ? pack_tasks(b_) : 0), [&](int64_t task) {
       if (task < a_tasks)
         pack_panels(gemm_.a, a_, task, kernel_.pack_a, b_.width.begin == 0 ? gemm_.a_sums : nullptr);
@@ -158,36 +154,52 @@ class GemmRun {
     pool_.run_on_threads(m_tasks * n_tasks, [&](int64_t task, int thread) {
       const Range m = part(a_.panels(), plan_.m_task, task % m_tasks * plan_.m_task);
       const Range n = part(b_.panels(), plan_.n_task, task / m_tasks * plan_.n_task);
-      multiply_task(m, n, reinterpret_cast<float*>(sums_ + (plan_.keeps_sums ? task : thread) * plan_.task_sums_bytes));
+      float* sums = reinterpret_cast<float*>(sums_ + (plan_.keeps_sums ? task : thread) * plan_.task_sums_bytes);
+      if (kernel_.task_packs_a)
+        multiply_task(own_panels(m, n.begin == 0 && b_.width.begin == 0, thread), {0, m.count}, n, sums);
+      else
+        multiply_task(a_, m, n, sums);
     });
   }
 
-  // The tiles of m x n panels. B panels are the outer loop: one of them stays in the first level cache while the A panels pass.
-  void multiply_task(Range m, Range n, float* sums) const {
-    const int64_t column_of_tiles = m.count * kernel_.tile_rows * kernel_.tile_columns;
-    for (int64_t block = 0; block < a_.blocks(); ++block) {
-      const bool first = block == 0 && (a_.k.begin == 0 || !plan_.keeps_sums);
-      const bool last = block + 1 == a_.blocks() && (a_.k.begin + a_.k.count == gemm_.k || !plan_.keeps_sums);
+  // The A panels of one task, packed into this thread's part of the scratch.
+  PackedChunk own_panels(Range m, bool with_sums, int thread) const {
+    PackedChunk own = a_;
+    own.data += thread * plan_.m_task * plan_.k_chunk * kernel_.a_k_bytes;
+    own.width = part(a_.width.begin + a_.width.count, m.count * kernel_.tile_rows, a_.width.begin + m.begin * kernel_.tile_rows);
+    for (int64_t task = 0; task < pack_tasks(own); ++task)
+      pack_panels(gemm_.a, own, task, kernel_.pack_a, with_sums ? gemm_.a_sums : nullptr);
+    return own;
+  }
+
+  // The tiles of m x n panels. B panels are the outer loop: one of them stays in a near cache while the A panels pass.
+  void multiply_task(const PackedChunk& a, Range m, Range n, float* sums) const {
+    const int64_t tile = kernel_.tile_rows * kernel_.tile_columns;
+    kernel_.begin_task();
+    for (int64_t block = 0; block < a.blocks(); ++block) {
+      const bool first = block == 0 && (a.k.begin == 0 || !plan_.keeps_sums);
+      const bool last = block + 1 == a.blocks() && (a.k.begin + a.k.count == gemm_.k || !plan_.keeps_sums);
       const int64_t step = last ? kernel_.finish_panels : m.count;
       for (int64_t i = 0; i < n.count; ++i) {
         const std::byte* b_panel = b_.panel(block, n.begin + i);
         const std::byte* b_next = b_.panel(block, n.begin + i + 1);
         for (int64_t j = 0; j < m.count; j += step) {
           const Range a_panels = {m.begin + j, std::min(step, m.count - j)};
-          float* tiles = sums + i * column_of_tiles + j * kernel_.tile_rows * kernel_.tile_columns;
-          kernel_.multiply(a_panels.count, a_.padded_k(block), a_.panel(block, a_panels.begin), b_panel, tiles, first,
+          float* tiles = plan_.single_block ? sums : sums + (i * m.count + j) * tile;
+          kernel_.multiply(a_panels.count, a.padded_k(block), a.panel(block, a_panels.begin), b_panel, tiles, first,
                            b_next + (b_next - b_panel) * j / m.count);
-          if (last) finish(a_panels, n.begin + i, tiles);
+          if (last) finish(a, a_panels, n.begin + i, tiles);
         }
       }
     }
+    kernel_.end_task();
   }
 
-  void finish(Range m, int64_t n_panel, const float* tiles) const {
+  void finish(const PackedChunk& a, Range m, int64_t n_panel, const float* tiles) const {
     const Range columns = part(b_.width.count, kernel_.tile_columns, n_panel * kernel_.tile_columns);
     for (int64_t i = 0; i < m.count; ++i) {
-      const Range rows = part(a_.width.count, kernel_.tile_rows, (m.begin + i) * kernel_.tile_rows);
-      const TilePlace place = {a_.width.begin + rows.begin, b_.width.begin + columns.begin, rows.count, columns.count};
+      const Range rows = part(a.width.count, kernel_.tile_rows, (m.begin + i) * kernel_.tile_rows);
+      const TilePlace place = {a.width.begin + rows.begin, b_.width.begin + columns.begin, rows.count, columns.count};
       linear_.finish(gemm_.finish, place, tiles + i * kernel_.tile_rows * kernel_.tile_columns, kernel_.tile_columns);
     }
   }
@@ -224,10 +236,8 @@ const GemmKernel& gemm_kernel(Isa isa, Element element) {
 #if defined(__x86_64__)
   if (element == Element::bf16 && isa == Isa::amx) return amx::kGemmKernel;
   if (element == Element::bf16 && isa == Isa::amx_emulated) return amx_emulated::kGemmKernel;
-  if (vector_isa(isa) == Isa::avx512) return avx512::kGemmKernel;
-  if (vector_isa(isa) == Isa::avx2) return avx2::kGemmKernel;
 #endif
-  return baseline::kGemmKernel;
+  return TRIREME_KERNELS_FOR(isa, kGemmKernel);
 }
 
 int64_t gemm_scratch_bytes(int threads, Isa isa, const Gemm& gemm) {

@@ -21,18 +21,20 @@ bool request_tiles() {
   return syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureTileData) == 0;
 }
 
-bool cpu_has_amx_bf16() {
+bool cpu_has_bf16_vectors() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
-  const bool tiles = (d & kAmxBf16) && (d & kAmxTile);
-  if (!tiles || !__get_cpuid_count(7, 1, &a, &b, &c, &d)) return false;
   constexpr unsigned kAvx512Bf16 = 1u << 5;
-  return (a & kAvx512Bf16) != 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvx512Bf16) != 0;
+}
+
+bool cpu_has_bf16_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0 && (d & kAmxTile) != 0;
 }
 #endif
 
-constexpr Isa kAll[] = {Isa::amx, Isa::avx512, Isa::avx2, Isa::baseline, Isa::amx_emulated};
+constexpr Isa kAll[] = {Isa::amx, Isa::avx512_bf16, Isa::avx512, Isa::avx2, Isa::baseline, Isa::amx_emulated};
 
 }  // namespace
 
@@ -40,13 +42,18 @@ bool has_isa(Isa isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   switch (isa) {
-    case Isa::baseline: case Isa::amx_emulated: return true;
-    case Isa::avx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case Isa::baseline:
+    case Isa::amx_emulated:
+      return true;
+    case Isa::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case Isa::avx512:
       return has_isa(Isa::avx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    case Isa::avx512_bf16:
+      return has_isa(Isa::avx512) && cpu_has_bf16_vectors();
     case Isa::amx: {
-      static const bool available = has_isa(Isa::avx512) && cpu_has_amx_bf16() && request_tiles();
+      static const bool available = has_isa(Isa::avx512_bf16) && cpu_has_bf16_tiles() && request_tiles();
       return available;
     }
   }
@@ -58,19 +65,28 @@ bool has_isa(Isa isa) {
 
 const char* name_of(Isa isa) {
   switch (isa) {
-    case Isa::baseline: return "baseline";
-    case Isa::avx2: return "avx2";
-    case Isa::avx512: return "avx512";
-    case Isa::amx: return "amx";
-    case Isa::amx_emulated: return "amx_emulated";
+    case Isa::baseline:
+      return "baseline";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+    case Isa::avx512_bf16:
+      return "avx512_bf16";
+    case Isa::amx:
+      return "amx";
+    case Isa::amx_emulated:
+      return "amx_emulated";
   }
   return "unknown";
 }
 
 Isa vector_isa(Isa isa) {
-  if (isa == Isa::amx) return Isa::avx512;
+  if (isa == Isa::amx) return Isa::avx512_bf16;
   if (isa != Isa::amx_emulated) return isa;
-  return has_isa(Isa::avx512) ? Isa::avx512 : has_isa(Isa::avx2) ? Isa::avx2 : Isa::baseline;
+  for (const Isa best : {Isa::avx512_bf16, Isa::avx512, Isa::avx2})
+    if (has_isa(best)) return best;
+  return Isa::baseline;
 }
 
 Isa choose_isa() {
@@ -80,7 +96,7 @@ Isa choose_isa() {
       if (!has_isa(isa)) throw UserError("TRIREME_CPU_ISA={}: this machine does not have it", wanted);
       return isa;
     }
-    throw UserError("TRIREME_CPU_ISA={}: use baseline, avx2, avx512, amx or amx_emulated", wanted);
+    throw UserError("TRIREME_CPU_ISA={}: use baseline, avx2, avx512, avx512_bf16, amx or amx_emulated", wanted);
   }
   for (const Isa isa : kAll)
     if (has_isa(isa)) return isa;

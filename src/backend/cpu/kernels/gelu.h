@@ -7,26 +7,21 @@ namespace trireme::cpu::TRIREME_ISA {
 
 TRIREME_INLINE f32x16 absolute(f32x16 x) { return max(x, -x); }
 
-// z/2 (1 + tanh u) = z sigmoid(2u) with u = sqrt(2/pi) (z + 0.044715 z^3), so one exponential is enough. Its argument is never
-// positive: nothing overflows, and sigmoid(-x) keeps its relative precision.
-struct TanhGate {
-  f32x16 sigmoid;  // of 2u
-  f32x16 slope;    // of the sigmoid at 2u
-};
-TRIREME_INLINE TanhGate tanh_gate(f32x16 z) {
+// z/2 (1 + tanh u) = z sigmoid(2u) with u = sqrt(2/pi) (z + 0.044715 z^3), so one exponential is enough. From 2u = -80 down the
+// sigmoid is below 2e-35 and taken to stay there.
+TRIREME_INLINE f32x16 gelu_sigmoid(f32x16 z) {
   constexpr float kTwoSqrtTwoOverPi = 1.5957691216f;
-  const f32x16 two_u = z * kTwoSqrtTwoOverPi * (1.0f + 0.044715f * z * z);
-  const f32x16 e = exp(-absolute(two_u));
-  const f32x16 share = 1.0f / (1.0f + e);
-  return {two_u < 0 ? e * share : share, e * share * share};
+  const f32x16 minus_two_u = z * (z * z * (-0.044715f * kTwoSqrtTwoOverPi) - kTwoSqrtTwoOverPi);
+  return reciprocal(1.0f + exp(minus_two_u > 80.0f ? splat(80.0f) : minus_two_u));
 }
 
-TRIREME_INLINE f32x16 gelu_tanh(f32x16 z) { return z * tanh_gate(z).sigmoid; }
+TRIREME_INLINE f32x16 gelu_tanh(f32x16 z) { return z * gelu_sigmoid(z); }
 
 TRIREME_INLINE f32x16 gelu_tanh_derivative(f32x16 z) {
   constexpr float kTwoSqrtTwoOverPi = 1.5957691216f;
-  const TanhGate gate = tanh_gate(z);
-  return gate.sigmoid + z * gate.slope * (kTwoSqrtTwoOverPi * (1.0f + 3 * 0.044715f * z * z));
+  const f32x16 sigmoid = gelu_sigmoid(z);
+  const f32x16 slope = sigmoid * (1.0f - sigmoid);  // of the sigmoid at 2u
+  return sigmoid + z * slope * (z * z * (3 * 0.044715f * kTwoSqrtTwoOverPi) + kTwoSqrtTwoOverPi);
 }
 
 // The normal distribution: z/2 (1 + erf(z / sqrt 2)) = z cdf(z).
@@ -38,7 +33,7 @@ struct Normal {
 // The upper tail 1 - cdf(|z|) is exp(-z^2/2) q(t) with t = 1 / (1 + 0.3 |z|). q is a minimax fit of exp(z^2/2) erfc(z/sqrt 2) / 2
 // for |z| <= 9, relative error 5e-8 before rounding and 3e-7 after it, so the cdf is within 2e-7 everywhere.
 TRIREME_INLINE Normal normal(f32x16 z) {
-  const f32x16 t = 1.0f / (1.0f + 0.3f * absolute(z));
+  const f32x16 t = reciprocal(1.0f + 0.3f * absolute(z));
   f32x16 q = splat(0.0375357419f);
   q = q * t - 0.165019795f;
   q = q * t + 0.219971523f;

@@ -78,6 +78,8 @@ const GemmKernel kGemmKernel = {
     .finish_panels = 1,
     .task_rows = 16 * kTileRows,
     .task_columns = 512,
+    .task_packs_a = false,
+    .task_a_bytes = 1 << 20,
     .a_k_bytes = 4 * kRowStride,
     .b_k_bytes = 4 * kTileColumns,
     .pack_a = {{pack_k_contiguous<kTileRows, kRowStride, float>, pack_width_contiguous<kTileRows, kRowStride, float>},
@@ -85,6 +87,8 @@ const GemmKernel kGemmKernel = {
     .pack_b = {{pack_k_contiguous<kTileColumns, kTileColumns, float>, pack_width_contiguous<kTileColumns, kTileColumns, float>},
                {pack_k_contiguous<kTileColumns, kTileColumns, uint16_t>,
                 pack_width_contiguous<kTileColumns, kTileColumns, uint16_t>}},
+    .begin_task = [] {},
+    .end_task = [] {},
     .multiply = multiply,
     .exercise = exercise,
 };

@@ -21,13 +21,17 @@ using PackPanels = void (*)(const void* from, int64_t stride, int64_t width, int
 struct GemmKernel {
   int64_t tile_rows, tile_columns;  // tile_columns is a multiple of 16
   int64_t k_step;                   // panels hold a multiple of this many k
-  int64_t k_block;                  // k in one panel at most: one B panel and a moving A panel fit the first level cache
+  int64_t k_block;                  // k in one panel at most; longer ones are multiplied block by block
   int64_t finish_panels;            // tiles to finish at once: few, so that their stores drain while the next ones are multiplied
-  int64_t task_rows,
-      task_columns;              // of the sums of one task at most: they and the A panels of a block fit the second level cache
+  int64_t task_rows, task_columns;  // of the sums of one task at most
+  bool task_packs_a;                // each task packs its own A panels, into its core's cache, instead of all threads together
+  int64_t task_a_bytes;          // of the A panels of one block and task at most: with the sums they fit the second level cache
   int64_t a_k_bytes, b_k_bytes;  // one k of a panel
   PackPanels pack_a[2][2];       // [Element][Layout]; null where the kernel does not take that element
   PackPanels pack_b[2][2];
+
+  void (*begin_task)();  // around the calls of multiply that one thread makes for a task
+  void (*end_task)();
 
   // For each of `panels` consecutive A panels: its tile of sums = or += A panel * B panel. Tiles are contiguous in memory.
   // Meanwhile the memory from `ahead` on, which is needed next, is brought nearer.
@@ -44,6 +48,9 @@ namespace avx2 {
 extern const GemmKernel kGemmKernel;
 }
 namespace avx512 {
+extern const GemmKernel kGemmKernel;
+}
+namespace avx512_bf16 {
 extern const GemmKernel kGemmKernel;
 }
 namespace amx {

@@ -16,13 +16,6 @@ TRIREME_INLINE void store_next(T* to, f32x16 v, int64_t left) {
   left >= kLanes ? store(to, v) : store_part(to, v, left);
 }
 
-TRIREME_INLINE f32x16 rounded(const float*, f32x16 v) { return v; }
-TRIREME_INLINE f32x16 rounded(const uint16_t*, f32x16 v) {
-  uint16_t bits[kLanes];
-  store(bits, v);
-  return load(bits);
-}
-
 template <class T, Gelu gelu>
 void activate(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
   const T* bias = static_cast<const T*>(operands.bias);
@@ -35,8 +28,8 @@ void activate(const FinishOperands& operands, const TilePlace& place, const floa
       f32x16 z = load(sums + c);
       if (bias != nullptr) z = z + load_next(bias + place.column + c, left);
       if constexpr (gelu != Gelu::none) {
+        z = rounded_to(pre, z);
         store_next(pre + c, z, left);
-        z = rounded(pre, z);
         z = gelu == Gelu::tanh ? gelu_tanh(z) : gelu_erf(z);
       }
       store_next(out + c, z, left);

@@ -55,5 +55,8 @@ extern const LinearKernel kLinearKernel;
 namespace avx512 {
 extern const LinearKernel kLinearKernel;
 }
+namespace avx512_bf16 {
+extern const LinearKernel kLinearKernel;
+}
 
 }  // namespace trireme::cpu

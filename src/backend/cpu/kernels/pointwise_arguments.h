@@ -15,6 +15,9 @@
   }                                          \
   namespace avx512 {                         \
   extern const Table name;                   \
+  }                                          \
+  namespace avx512_bf16 {                    \
+  extern const Table name;                   \
   }
 
 namespace trireme::cpu {

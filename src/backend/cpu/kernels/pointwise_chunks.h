@@ -36,16 +36,6 @@ TRIREME_INLINE f32x16 only(f32x16 v, FirstLanes lanes) {
   return lane < static_cast<int32_t>(lanes.count) ? v : f32x16{};
 }
 
-// What a later load from memory of type T would see.
-TRIREME_INLINE f32x16 rounded_to(const float*, f32x16 v) { return v; }
-TRIREME_INLINE f32x16 rounded_to(const uint16_t*, f32x16 v) {
-  const u16x16 half = to_bf16_bits(v);
-  const u32x16 bits = __builtin_convertvector(half, u32x16) << 16;
-  f32x16 rounded;
-  __builtin_memcpy(&rounded, &bits, sizeof rounded);
-  return rounded;
-}
-
 template <class Body>
 TRIREME_INLINE void for_each_chunk(int64_t begin, int64_t end, Body&& body) {
   int64_t c = begin;

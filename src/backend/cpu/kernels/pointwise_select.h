@@ -12,18 +12,22 @@ namespace trireme::cpu {
 
 // The instance of a table for `isa`; other processors have the baseline only.
 #if defined(__x86_64__)
-  #define TRIREME_KERNELS_FOR(isa, name) (::trireme::cpu::select_kernels(isa, baseline::name, avx2::name, avx512::name))
+  #define TRIREME_KERNELS_FOR(isa, name) \
+    (::trireme::cpu::select_kernels(isa, baseline::name, avx2::name, avx512::name, avx512_bf16::name))
 #else
-  #define TRIREME_KERNELS_FOR(isa, name) (::trireme::cpu::select_kernels(isa, baseline::name, baseline::name, baseline::name))
+  #define TRIREME_KERNELS_FOR(isa, name) \
+    (::trireme::cpu::select_kernels(isa, baseline::name, baseline::name, baseline::name, baseline::name))
 #endif
 
 template <class Table>
-const Table& select_kernels(Isa isa, const Table& baseline, const Table& avx2, const Table& avx512) {
+const Table& select_kernels(Isa isa, const Table& baseline, const Table& avx2, const Table& avx512, const Table& avx512_bf16) {
   switch (vector_isa(isa)) {
     case Isa::avx2:
       return avx2;
     case Isa::avx512:
       return avx512;
+    case Isa::avx512_bf16:
+      return avx512_bf16;
     default:
       return baseline;
   }

@@ -9,6 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__AVX512F__)
+  #include <immintrin.h>
+#endif
+
 #define TRIREME_INLINE [[gnu::always_inline]] inline
 
 namespace trireme::cpu::TRIREME_ISA {
@@ -20,7 +24,8 @@ using u16x16 = uint16_t __attribute__((vector_size(32)));
 
 constexpr int kLanes = 16;
 
-TRIREME_INLINE f32x16 splat(float x) { return f32x16{} + x; }
+// x - 0 is x for every x, so that no instruction but the broadcast is left.
+TRIREME_INLINE f32x16 splat(float x) { return x - f32x16{}; }
 
 // bf16 is passed as its bits.
 TRIREME_INLINE f32x16 load(const float* from) {
@@ -28,29 +33,43 @@ TRIREME_INLINE f32x16 load(const float* from) {
   __builtin_memcpy(&v, from, sizeof v);
   return v;
 }
-TRIREME_INLINE f32x16 load(const uint16_t* from) {
-  u16x16 half;
-  __builtin_memcpy(&half, from, sizeof half);
+TRIREME_INLINE f32x16 widen(u16x16 half) {
   const u32x16 bits = __builtin_convertvector(half, u32x16) << 16;
   f32x16 v;
   __builtin_memcpy(&v, &bits, sizeof v);
   return v;
 }
+TRIREME_INLINE f32x16 load(const uint16_t* from) {
+  u16x16 half;
+  __builtin_memcpy(&half, from, sizeof half);
+  return widen(half);
+}
 
 TRIREME_INLINE void store(float* to, f32x16 v) { __builtin_memcpy(to, &v, sizeof v); }
 
-// Round to nearest, ties to even; NaN stays NaN.
+// Round to nearest, ties to even; NaN stays NaN. The instruction takes numbers below 2^-126 for zero.
 TRIREME_INLINE u16x16 to_bf16_bits(f32x16 v) {
+#if defined(__AVX512BF16__)
+  const __m256bh half = _mm512_cvtneps_pbh(reinterpret_cast<__m512>(v));
+  u16x16 result;
+  __builtin_memcpy(&result, &half, sizeof result);
+  return result;
+#else
   u32x16 bits;
   __builtin_memcpy(&bits, &v, sizeof bits);
   const u32x16 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const u32x16 quiet = (bits >> 16) | 0x40;
   return __builtin_convertvector(v == v ? rounded : quiet, u16x16);
+#endif
 }
 TRIREME_INLINE void store(uint16_t* to, f32x16 v) {
   const u16x16 half = to_bf16_bits(v);
   __builtin_memcpy(to, &half, sizeof half);
 }
+
+// What a later load from memory of that type would see.
+TRIREME_INLINE f32x16 rounded_to(const float*, f32x16 v) { return v; }
+TRIREME_INLINE f32x16 rounded_to(const uint16_t*, f32x16 v) { return widen(to_bf16_bits(v)); }
 
 // The first `count` < 16 elements; the others read as zero and are not written.
 template <class T>
@@ -85,7 +104,31 @@ TRIREME_INLINE float reduce_max(f32x16 v) {
   return x[0];
 }
 
-// e^x within 2 ulp; 0 below -87.3, infinity above 88.7; NaN stays NaN.
+// The polynomial of e^r for |r| <= ln 2 / 2.
+TRIREME_INLINE f32x16 exp_of_remainder(f32x16 r) {
+  f32x16 p = splat(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  return p * r * r + r + 1.0f;
+}
+
+// e^x within 2 ulp; 0 below -87.3, infinity above 88.8; NaN stays NaN. No result is so small that arithmetic on it is slow.
+#if defined(__AVX512F__)
+TRIREME_INLINE f32x16 exp(f32x16 x) {
+  // These two return their second operand where one is NaN.
+  const __m512 low = _mm512_max_ps(_mm512_set1_ps(-87.5f), reinterpret_cast<__m512>(x));
+  const __m512 clamped = _mm512_min_ps(_mm512_set1_ps(89.0f), low);
+  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(clamped, _mm512_set1_ps(1.44269504f)), 0);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), clamped);
+  r = _mm512_fmadd_ps(n, _mm512_set1_ps(2.12194440e-4f), r);
+  const f32x16 p = exp_of_remainder(reinterpret_cast<f32x16>(r));
+  const __mmask16 normal = _mm512_cmp_ps_mask(reinterpret_cast<__m512>(x), _mm512_set1_ps(-87.33655f), _CMP_NLT_UQ);
+  return reinterpret_cast<f32x16>(_mm512_maskz_scalef_ps(normal, reinterpret_cast<__m512>(p), n));
+}
+#else
 TRIREME_INLINE f32x16 exp(f32x16 x) {
   const f32x16 clamped = min(max(x, splat(-87.5f)), splat(88.75f));
   const f32x16 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
@@ -93,13 +136,7 @@ TRIREME_INLINE f32x16 exp(f32x16 x) {
   const f32x16 n = shifted - magic;
   f32x16 r = clamped - n * 0.693359375f;
   r = r + n * 2.12194440e-4f;
-  f32x16 p = splat(1.9875691500e-4f);
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  const f32x16 p = exp_of_remainder(r);
   i32x16 bits = __builtin_convertvector(n, i32x16);
   const i32x16 half = bits >> 1;  // 2^n in two factors, so that n = 128 and n = -127 do not overflow the exponent
   const i32x16 first = (half + 127) << 23, second = (bits - half + 127) << 23;
@@ -110,6 +147,18 @@ TRIREME_INLINE f32x16 exp(f32x16 x) {
   result = x < -87.33655f ? splat(0) : result;
   result = x > 88.722839f ? splat(__builtin_inff()) : result;
   return x == x ? result : x;
+}
+#endif
+
+// 1 / x within 1 ulp, for x that is finite and not zero.
+TRIREME_INLINE f32x16 reciprocal(f32x16 x) {
+#if defined(__AVX512F__)
+  // 14 bits and one Newton step.
+  const f32x16 rough = reinterpret_cast<f32x16>(_mm512_rcp14_ps(reinterpret_cast<__m512>(x)));
+  return rough * (2.0f - x * rough);
+#else
+  return 1.0f / x;
+#endif
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA

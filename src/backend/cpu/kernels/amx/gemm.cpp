@@ -10,10 +10,11 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-constexpr int kTile = 16;  // rows and columns of a tile of sums
+constexpr int kTile = 16;         // rows and columns of a tile of sums
+constexpr int kBytesAhead = 256;  // of what comes next, per step: within 8 tiles a whole B panel
 constexpr int64_t kSumsStride = kPanelWidth * sizeof(float);
 
-TRIREME_INLINE void multiply_tile(int64_t k, const uint8_t* a, const uint8_t* b, float* sums, bool first) {
+TRIREME_INLINE void multiply_tile(int64_t k, const uint8_t* a, const uint8_t* b, float* sums, bool first, const uint8_t* ahead) {
   float* lower = sums + kTile * kPanelWidth;
   if (first) {
     TILE_ZERO(0);
@@ -26,15 +27,14 @@ TRIREME_INLINE void multiply_tile(int64_t k, const uint8_t* a, const uint8_t* b,
     TILE_LOAD(2, lower, kSumsStride);
     TILE_LOAD(3, lower + kTile, kSumsStride);
   }
-  for (int64_t i = 0; i < k; i += kTileK, a += kStepBytes, b += kStepBytes) {
+  for (int64_t i = 0; i < k; i += kTileK, a += kStepBytes, b += kStepBytes, ahead += kBytesAhead) {
     TILE_LOAD(4, a, kTileRowBytes);
     TILE_LOAD(6, b, kTileRowBytes);
     TILE_DPBF16(0, 4, 6);
     TILE_LOAD(7, b + kTileBytes, kTileRowBytes);
     TILE_DPBF16(1, 4, 7);
     TILE_LOAD(5, a + kTileBytes, kTileRowBytes);
-    // The B panel stays in the first level cache; A comes from the second, and two steps ahead hides that.
-    for (int line = 0; line < kStepBytes; line += 64) __builtin_prefetch(a + 2 * kStepBytes + line);
+    for (int line = 0; line < kBytesAhead; line += 64) __builtin_prefetch(ahead + line, 0, 2);  // into the second level cache
     TILE_DPBF16(2, 5, 6);
     TILE_DPBF16(3, 5, 7);
   }
@@ -44,26 +44,29 @@ TRIREME_INLINE void multiply_tile(int64_t k, const uint8_t* a, const uint8_t* b,
   TILE_STORE(3, lower + kTile, kSumsStride);
 }
 
-void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, const void*) {
-  configure_tiles();
+void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, const void* ahead) {
   const uint8_t* a_panel = static_cast<const uint8_t*>(a);
-  for (int64_t panel = 0; panel < panels; ++panel, a_panel += k * kPanelKBytes, sums += kPanelWidth * kPanelWidth)
-    multiply_tile(k, a_panel, static_cast<const uint8_t*>(b), sums, first);
-  release_tiles();
+  const uint8_t* next = static_cast<const uint8_t*>(ahead);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    multiply_tile(k, a_panel, static_cast<const uint8_t*>(b), sums, first, next);
+    a_panel += k * kPanelKBytes;
+    sums += kPanelWidth * kPanelWidth;
+    next += k / kTileK * kBytesAhead;
+  }
 }
 
-// multiply on operands that stay in the first level cache. They are not constant, or the compiler would know the sums.
+// The tile products of multiply without its loads and stores.
 double exercise(int64_t rounds) {
-  constexpr int64_t kSteps = 8;
-  alignas(64) uint8_t a[kSteps * kStepBytes], b[kSteps * kStepBytes];
-  alignas(64) float sums[kPanelWidth * kPanelWidth];
-  for (uint8_t& x : a) x = 0x3f;
-  for (uint8_t& x : b) x = 0x3f;
-  for (int64_t round = 0; round < rounds; ++round) {
-    multiply(1, kSteps * kTileK, a, b, sums, true, nullptr);
-    asm volatile("" : : "r"(a), "r"(b), "r"(sums) : "memory");
+  constexpr int kSteps = 8;
+  configure_tiles();
+  for (int64_t round = 0; round < rounds * kSteps; ++round) {
+    TILE_DPBF16(0, 4, 6);
+    TILE_DPBF16(1, 4, 7);
+    TILE_DPBF16(2, 5, 6);
+    TILE_DPBF16(3, 5, 7);
   }
-  return 2.0 * kPanelWidth * kPanelWidth * static_cast<double>(kSteps * kTileK * rounds);
+  release_tiles();
+  return 2.0 * kPanelWidth * kPanelWidth * kTileK * static_cast<double>(rounds * kSteps);
 }
 
 }  // namespace
@@ -72,16 +75,20 @@ const GemmKernel kGemmKernel = {
     .tile_rows = kPanelWidth,
     .tile_columns = kPanelWidth,
     .k_step = kTileK,
-    .k_block = 512,
-    .finish_panels = 4,  // each call configures the tiles
+    .k_block = 4096,  // sums stay in the tiles from the first k to the last; both panels then come from the second level cache
+    .finish_panels = 1,
     .task_rows = 512,
-    .task_columns = 512,
+    .task_columns = 1 << 20,  // a task takes all B panels, so that its A panels are packed once
+    .task_packs_a = true,
+    .task_a_bytes = 5 << 18,
     .a_k_bytes = kPanelKBytes,
     .b_k_bytes = kPanelKBytes,
     .pack_a = {{nullptr, nullptr},
                {pack_tiles<Operand::a, Layout::k_contiguous>, pack_tiles<Operand::a, Layout::width_contiguous>}},
     .pack_b = {{nullptr, nullptr},
                {pack_tiles<Operand::b, Layout::k_contiguous>, pack_tiles<Operand::b, Layout::width_contiguous>}},
+    .begin_task = configure_tiles,
+    .end_task = release_tiles,
     .multiply = multiply,
     .exercise = exercise,
 };

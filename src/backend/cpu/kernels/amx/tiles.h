@@ -1,6 +1,6 @@
 // The AMX tile registers, or an emulation of them with the same layout and semantics. A tile is 16 rows of 64 bytes.
-// TILE_DPBF16(c, a, b): c[16 x 16 f32] += a[16 x 32 bf16] b, where b holds 16 rows of 16 pairs: row r, pair n = elements (2r, n) and
-// (2r+1, n) of the 32 x 16 matrix. Tile numbers must be literal digits: the instructions name registers.
+// TILE_DPBF16(c, a, b): c[16 x 16 f32] += a[16 x 32 bf16] b, where b holds 16 rows of 16 pairs: row r, pair n = elements (2r, n)
+// and (2r+1, n) of the 32 x 16 matrix. Tile numbers must be literal digits: the instructions name registers.
 #pragma once
 
 #include <cstddef>
