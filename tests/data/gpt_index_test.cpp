@@ -155,12 +155,12 @@ TEST(GptIndex, EqualsMegatronsArrays) {
       positions.push_back(narrow<int32_t>(at.document_position));
       positions.push_back(narrow<int32_t>(at.offset));
     }
-    EXPECT_EQ(index.epochs, golden["num_epochs"]);
-    EXPECT_EQ(index.separate_last_epoch, golden["separate_final_epoch"]);
-    EXPECT_EQ(index.samples(), golden["num_samples_built"]);
-    EXPECT_EQ(digest(index.document_index), golden["document_index_sha256_i32"]);
-    EXPECT_EQ(digest(positions), golden["sample_index_sha256_i32"]);
-    EXPECT_EQ(digest(index.shuffle_index), golden["shuffle_index_sha256_u32"]);
+    EXPECT_EQ(index.epochs, golden["num_epochs"].get<int64_t>());
+    EXPECT_EQ(index.separate_last_epoch, golden["separate_final_epoch"].get<bool>());
+    EXPECT_EQ(index.samples(), golden["num_samples_built"].get<int64_t>());
+    EXPECT_EQ(digest(index.document_index), golden["document_index_sha256_i32"].get<std::string>());
+    EXPECT_EQ(digest(positions), golden["sample_index_sha256_i32"].get<std::string>());
+    EXPECT_EQ(digest(index.shuffle_index), golden["shuffle_index_sha256_u32"].get<std::string>());
     ++checked;
   }
   EXPECT_GE(checked, 15);

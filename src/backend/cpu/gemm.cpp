@@ -159,6 +159,7 @@ class GemmRun {
         multiply_task(own_panels(m, n.begin == 0 && b_.width.begin == 0, thread), {0, m.count}, n, sums);
       else
         multiply_task(a_, m, n, sums);
+      if (gemm_.finish.streams) linear_.end_stream();
     });
   }
 

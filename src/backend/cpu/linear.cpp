@@ -40,6 +40,13 @@ void check_matrix(const Tensor& matrix, int64_t rows, int64_t columns, DType dty
   CHECK(matrix.dtype == dtype);
 }
 
+// Outputs that no cache would hold until they are read are not worth bringing into one.
+bool streams(const Tensor& out) {
+  constexpr int64_t kLarge = int64_t{16} << 20, kLine = 64;
+  const bool aligned = reinterpret_cast<uintptr_t>(out.data) % kLine == 0 && out.shape[1] * size_of(out.dtype) % kLine == 0;
+  return out.bytes() >= kLarge && aligned;
+}
+
 // out[N,O] = x[N,I] weight[O,I]^T
 Gemm gemm_of(const LinearForward& op) {
   const int64_t rows = op.x.shape[0], inputs = op.x.shape[1], outputs = op.weight.shape[0];
@@ -57,6 +64,7 @@ Gemm gemm_of(const LinearForward& op) {
                      .gelu = gelu_of(op.activation),
                      .element = element_of(op.out),
                      .columns = outputs,
+                     .streams = streams(op.out),
                      .bias = op.bias.data,
                      .pre = op.pre.data,
                      .out = op.out.data}};
@@ -78,6 +86,7 @@ Gemm gemm_of(const LinearInputGrad& op) {
                      .gelu = gelu_of(op.activation),
                      .element = element_of(op.d_x),
                      .columns = inputs,
+                     .streams = streams(op.d_x),
                      .pre = op.pre.data,
                      .out = op.d_x.data}};
 }

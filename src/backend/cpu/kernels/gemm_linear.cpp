@@ -16,37 +16,59 @@ TRIREME_INLINE void store_next(T* to, f32x16 v, int64_t left) {
   left >= kLanes ? store(to, v) : store_part(to, v, left);
 }
 
+// What becomes of 16 sums in one row: the value for `out`, and with an activation that of `pre`.
+template <class T, Gelu gelu>
+struct Activate {
+  const T* bias;
+  const T* pre_type = nullptr;  // tells rounded_to the dtype
+
+  TRIREME_INLINE f32x16 pre(f32x16 sum, int64_t column, int64_t left) const {
+    if (bias != nullptr) sum = sum + load_next(bias + column, left);
+    return gelu == Gelu::none ? sum : rounded_to(pre_type, sum);
+  }
+  TRIREME_INLINE static f32x16 out(f32x16 z) { return gelu == Gelu::none ? z : gelu == Gelu::tanh ? gelu_tanh(z) : gelu_erf(z); }
+};
+
+constexpr int64_t kLine = 2 * kLanes;  // elements that are streamed together
+
 template <class T, Gelu gelu>
 void activate(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
-  const T* bias = static_cast<const T*>(operands.bias);
+  const Activate<T, gelu> step{static_cast<const T*>(operands.bias)};
   for (int64_t row = 0; row < place.rows; ++row, sums += stride) {
     const int64_t first = (place.row + row) * operands.columns + place.column;
     T* pre = static_cast<T*>(operands.pre) + (gelu == Gelu::none ? 0 : first);
     T* out = static_cast<T*>(operands.out) + first;
-    for (int64_t c = 0; c < place.columns; c += kLanes) {
+    int64_t c = 0;
+    for (; operands.streams && c + kLine <= place.columns; c += kLine) {
+      const f32x16 lower = step.pre(load(sums + c), place.column + c, kLanes);
+      const f32x16 upper = step.pre(load(sums + c + kLanes), place.column + c + kLanes, kLanes);
+      if constexpr (gelu != Gelu::none) stream_line(pre + c, lower, upper);
+      stream_line(out + c, step.out(lower), step.out(upper));
+    }
+    for (; c < place.columns; c += kLanes) {
       const int64_t left = place.columns - c;
-      f32x16 z = load(sums + c);
-      if (bias != nullptr) z = z + load_next(bias + place.column + c, left);
-      if constexpr (gelu != Gelu::none) {
-        z = rounded_to(pre, z);
-        store_next(pre + c, z, left);
-        z = gelu == Gelu::tanh ? gelu_tanh(z) : gelu_erf(z);
-      }
-      store_next(out + c, z, left);
+      const f32x16 z = step.pre(load(sums + c), place.column + c, left);
+      if constexpr (gelu != Gelu::none) store_next(pre + c, z, left);
+      store_next(out + c, step.out(z), left);
     }
   }
 }
 
 template <class T, Gelu gelu>
 void derive(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
+  const auto derived = [](f32x16 sum, f32x16 z) {
+    return sum * (gelu == Gelu::tanh ? gelu_tanh_derivative(z) : gelu_erf_derivative(z));
+  };
   for (int64_t row = 0; row < place.rows; ++row, sums += stride) {
     const int64_t first = (place.row + row) * operands.columns + place.column;
     const T* pre = static_cast<const T*>(operands.pre) + first;
     T* out = static_cast<T*>(operands.out) + first;
-    for (int64_t c = 0; c < place.columns; c += kLanes) {
+    int64_t c = 0;
+    for (; operands.streams && c + kLine <= place.columns; c += kLine)
+      stream_line(out + c, derived(load(sums + c), load(pre + c)), derived(load(sums + c + kLanes), load(pre + c + kLanes)));
+    for (; c < place.columns; c += kLanes) {
       const int64_t left = place.columns - c;
-      const f32x16 z = load_next(pre + c, left);
-      store_next(out + c, load(sums + c) * (gelu == Gelu::tanh ? gelu_tanh_derivative(z) : gelu_erf_derivative(z)), left);
+      store_next(out + c, derived(load(sums + c), load_next(pre + c, left)), left);
     }
   }
 }
@@ -168,6 +190,7 @@ void multiply_few(Element element, const void* a, const void* b, int64_t rows, i
 
 }  // namespace
 
-const LinearKernel kLinearKernel = {.finish = finish, .add_column_sums = add_column_sums, .multiply_few = multiply_few};
+const LinearKernel kLinearKernel = {
+    .finish = finish, .end_stream = [] { end_stream(); }, .add_column_sums = add_column_sums, .multiply_few = multiply_few};
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -22,6 +22,7 @@ struct FinishOperands {
   Gelu gelu = Gelu::none;
   Element element = Element::f32;
   int64_t columns = 0;         // N
+  bool streams = false;        // whole lines of pre and out go past the caches: they are large, and 64-byte aligned
   const void* bias = nullptr;  // [N], optional
   void* pre = nullptr;         // with an activation only
   void* out = nullptr;
@@ -35,6 +36,7 @@ struct TilePlace {
 struct LinearKernel {
   // sums: [place.rows, stride] f32, stride a multiple of 16 that is at least place.columns.
   void (*finish)(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride);
+  void (*end_stream)();  // after the last finish of a task that streams
 
   // to[c] += sum over rows of from[row, c].    from [rows, columns] with a stride; to f32.
   void (*add_column_sums)(Element element, const void* from, int64_t stride, int64_t rows, int64_t columns, float* to);

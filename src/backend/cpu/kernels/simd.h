@@ -67,6 +67,32 @@ TRIREME_INLINE void store(uint16_t* to, f32x16 v) {
   __builtin_memcpy(to, &half, sizeof half);
 }
 
+// 32 elements to memory that nobody reads soon, past the caches where the processor can: `to` starts a cache line.
+TRIREME_INLINE void stream_line(float* to, f32x16 lower, f32x16 upper) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, reinterpret_cast<__m512>(lower));
+  _mm512_stream_ps(to + kLanes, reinterpret_cast<__m512>(upper));
+#else
+  store(to, lower), store(to + kLanes, upper);
+#endif
+}
+TRIREME_INLINE void stream_line(uint16_t* to, f32x16 lower, f32x16 upper) {
+#if defined(__AVX512F__)
+  const u16x16 halves[2] = {to_bf16_bits(lower), to_bf16_bits(upper)};
+  __m512i line;
+  __builtin_memcpy(&line, halves, sizeof line);
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
+#else
+  store(to, lower), store(to + kLanes, upper);
+#endif
+}
+// Streamed stores become visible to other threads in order with what this one does next.
+TRIREME_INLINE void end_stream() {
+#if defined(__AVX512F__)
+  _mm_sfence();
+#endif
+}
+
 // What a later load from memory of that type would see.
 TRIREME_INLINE f32x16 rounded_to(const float*, f32x16 v) { return v; }
 TRIREME_INLINE f32x16 rounded_to(const uint16_t*, f32x16 v) { return widen(to_bf16_bits(v)); }
