@@ -69,6 +69,7 @@ def arguments_of(command_line):
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme', help='default build/trireme')
     parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py', help='the PyTorch program')
     parser.add_argument('--python', default=sys.executable, help='the Python that runs the peer')
+    parser.add_argument('--commit', help='of the sources, where they are no git checkout')
     parser.add_argument('--name', help='of the report; default date and commit')
     arguments = parser.parse_args(command_line)
     arguments.cases = arguments.cases or (['10m'] if arguments.quick else list(CASES))
@@ -110,7 +111,7 @@ def main(command_line):
     arguments = arguments_of(command_line)
     os.sched_setaffinity(0, arguments.cores)  # the programs inherit it
     contestants = [Trireme(arguments.trireme)] + [Peer(arguments.python, arguments.peer, mode) for mode in arguments.modes]
-    commit, load_before = report.commit(ROOT), load_average()
+    commit, load_before = arguments.commit or report.commit(ROOT), load_average()
     with tempfile.TemporaryFile('w+', errors='replace') as log:
         results, failures = measure(arguments, contestants, log)
         log.seek(0)
