@@ -76,7 +76,7 @@ Tensor FlatViews::block_range(int64_t layer) const {
 }
 
 void Grads::finished(int64_t layer) {
-  if (!last_micro_batch_) return;
+  if (micro_batch_ != MicroBatch::last) return;
   backend_.wait(kDataParallel, backend_.record(kCompute, "block_gradients_written"));
   const Tensor bucket = views_.block_range(layer);
   mesh_.dp->reduce_scatter(kDataParallel, bucket, bucket, Reduce::sum);

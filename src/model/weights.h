@@ -74,6 +74,9 @@ class Weights {
   FlatViews views_;
 };
 
+// Whether further micro-batches of the step will add to the gradients.
+enum class MicroBatch : uint8_t { more_follow, last };
+
 class Grads {
  public:
   Grads(const FlatLayout& layout, const ModelSettings& model, Backend& backend, const Mesh& mesh, Tensor flat)
@@ -83,8 +86,7 @@ class Grads {
   const EmbeddingParameters& embedding() const { return views_.embedding(); }
   const HeadParameters& head() const { return views_.head(); }
 
-  // The next backward passes add to these gradients; `last` says that no further micro-batch of the step follows.
-  void begin_micro_batch(bool last) { last_micro_batch_ = last; }
+  void begin_micro_batch(MicroBatch which) { micro_batch_ = which; }
   // Backward wrote the last gradient of the block: on the last micro-batch its reduction over the data-parallel group starts.
   void finished(int64_t layer);
   const FlatViews& views() const { return views_; }
@@ -93,7 +95,7 @@ class Grads {
   FlatViews views_;
   Backend& backend_;
   const Mesh& mesh_;
-  bool last_micro_batch_ = true;
+  MicroBatch micro_batch_ = MicroBatch::last;
 };
 
 // Draws every parameter into `masters` (f32, flat), keyed by seed, name and global element, and clears the padding.

@@ -101,7 +101,7 @@ void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
         gpt_->forward(action.slot, *weights_, *grads_, scalars_);
         break;
       case ActionKind::backward:
-        grads_->begin_micro_batch(action.micro_batch == input.micro_batches - 1);
+        grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
         gpt_->backward(action.slot, *weights_, *grads_);
         break;
       case ActionKind::forward_only:

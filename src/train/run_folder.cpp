@@ -62,7 +62,9 @@ fs::path choose_path(const ExpManagerSettings& settings, Resume resume) {
 
 }  // namespace
 
-RunFolder RunFolder::choose(const ExpManagerSettings& settings, Resume resume) { return RunFolder(choose_path(settings, resume)); }
+RunFolder RunFolder::choose(const ExpManagerSettings& settings, Resume resume) {
+  return RunFolder(choose_path(settings, resume));
+}
 
 void RunFolder::claim() {
   create_folders(path_);

@@ -110,6 +110,7 @@ void Trainer::validate() {
 
 void Trainer::save_checkpoint() {
   if (writer_ == nullptr || saved_step_ == step_) return;
+  finish_saving();
   try {
     writer_->snapshot({.step = step_,
                        .consumed_samples = consumed_samples_,
@@ -125,6 +126,16 @@ void Trainer::save_checkpoint() {
   }
 }
 
+void Trainer::finish_saving() {
+  if (writer_ == nullptr) return;
+  try {
+    writer_->wait();
+  } catch (const Failure& failure) {
+    saved_step_ = -1;
+    say(fmt::format("warning: {}", failure.what()));
+  }
+}
+
 std::string Trainer::next_command(RunOutcome outcome) const {
   if (writer_ == nullptr) return request_.command + " --op-times";
   if (outcome != RunOutcome::finished) return request_.command + " --resume";
@@ -135,13 +146,13 @@ std::string Trainer::next_command(RunOutcome outcome) const {
 
 void Trainer::finish(RunOutcome outcome) {
   save_checkpoint();
-  if (writer_ != nullptr) writer_->wait();
+  finish_saving();
   telemetry_->finish();
   int64_t announced = plan_.total();
   for (const auto& [label, bytes] : other_memory_) announced += bytes;
   RunEnd end{.memory_announced = announced, .memory_measured = peak_resident_bytes(), .places = {}, .next_command = {}};
   end.places.push_back({"run", folder_.path().string()});
-  if (writer_ != nullptr) end.places.push_back({"checkpoint", (folder_.checkpoints() / checkpoint_name(saved_step_)).string()});
+  if (saved_step_ >= 0) end.places.push_back({"checkpoint", (folder_.checkpoints() / checkpoint_name(saved_step_)).string()});
   if (settings_.exp_manager.create_dllogger_logger) end.places.push_back({"dllogger", folder_.dllogger().string()});
   if (settings_.exp_manager.create_tensorboard_logger) end.places.push_back({"tensorboard", folder_.path().string()});
   end.next_command = next_command(outcome);
@@ -149,6 +160,7 @@ void Trainer::finish(RunOutcome outcome) {
   write_summary(summary, folder_.summary().string(), telemetry_->notify());
   fmt::print("{}", summary.text());
   if (timed_ != nullptr) fmt::print("\n{}", timed_->table());
+  if (writer_ != nullptr && saved_step_ != step_) throw Failure("the last checkpoint, of step {}, could not be saved", step_);
 }
 
 }  // namespace trireme

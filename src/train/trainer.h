@@ -47,6 +47,7 @@ class Trainer {
   void train_one_step();
   void validate();
   void save_checkpoint();
+  void finish_saving();  // waits until the last checkpoint is on the disk, or says why it is not
   void finish(RunOutcome outcome);
   std::string next_command(RunOutcome outcome) const;
   int64_t samples_to_train() const;  // consumed when max_steps are done

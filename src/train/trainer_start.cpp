@@ -81,9 +81,10 @@ Trainer::Trainer(RunRequest request)
 }
 
 int64_t Trainer::samples_to_train() const {
-  int64_t consumed = 0;
-  for (int64_t step = 0; step < settings_.trainer.max_steps; ++step) consumed += global_batch_at(model_, consumed);
-  return consumed;
+  int64_t consumed = 0, step = 0;
+  for (; step < settings_.trainer.max_steps && global_batch_at(model_, consumed) < model_.global_batch_size; ++step)
+    consumed += global_batch_at(model_, consumed);
+  return consumed + (settings_.trainer.max_steps - step) * model_.global_batch_size;
 }
 
 void Trainer::say(const std::string& text) {
@@ -123,10 +124,8 @@ void Trainer::start() {
     writer_ = std::make_unique<CheckpointWriter>(folder_.checkpoints(), checkpoint_tensors(*engine_),
                                                  Retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k});
   }
-  if (load_checkpoint_if_there())
-    say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
-  else
-    engine_->initialise_weights();
+  engine_->initialise_weights();  // also clears what a checkpoint does not hold: the padding
+  if (load_checkpoint_if_there()) say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
   loader_.emplace(*train_data_,
                   SamplerLayout{.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()},
                   consumed_samples_, model_.global_batch_size / model_.micro_batch_size + 2);

@@ -35,6 +35,17 @@ TEST(Simd, ExpIsWithinTwoUnits) {
   EXPECT_LE(worst, 2 * 0x1p-23);  // a unit is at most 2^-23 of the value
 }
 
+TEST(Simd, ExpWithoutOverflowIsWithinTwoUnits) {
+  double worst = 0;
+  sweep(
+      -87, 80, 0.00131, [](f32x16 x) { return exp_without_overflow(x); },
+      [&](double x, double y) { worst = std::max(worst, std::abs(y / std::exp(x) - 1)); });
+  EXPECT_LE(worst, 2 * 0x1p-23);
+  EXPECT_EQ(exp_without_overflow(splat(-kInfinity))[0], 0);
+  EXPECT_EQ(exp_without_overflow(splat(-1000))[0], 0);
+  EXPECT_TRUE(std::isnan(exp_without_overflow(splat(kNan))[0]));
+}
+
 TEST(Simd, ExpAtTheEndsOfItsRange) {
   EXPECT_EQ(exp(splat(0))[0], 1);
   EXPECT_EQ(exp(splat(-kInfinity))[0], 0);

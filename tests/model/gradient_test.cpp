@@ -51,9 +51,11 @@ class Model {
     // Norms and biases away from their special starting values, so that their gradients are put to the test.
     std::mt19937 random(3);
     std::normal_distribution<double> normal(0, 0.2);
-    for (size_t row = 0; row < layout_.table.size(); ++row)
-      if (layout_.table[row].init != InitKind::normal)
-        for (double& value : weights().parameter(row).span<double>()) value += normal(random);
+    for (size_t row = 0; row < layout_.table.size(); ++row) {
+      if (layout_.table[row].init == InitKind::normal) continue;
+      const std::span<double> values = weights().parameter(row).span<double>();
+      for (double& value : values) value += normal(random);
+    }
     fill_batch();
   }
 

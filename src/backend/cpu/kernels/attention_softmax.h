@@ -10,29 +10,6 @@ namespace trireme::cpu::TRIREME_ISA::attention {
 constexpr float kMinusInfinity = -__builtin_inff();
 constexpr i32x16 kLaneNumbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-// e^x within 2 ulp for x up to 88; 0 below -87; NaN stays NaN. Half the work of exp in simd.h, because a score minus its maximum,
-// or minus the log-sum-exp, cannot overflow.
-TRIREME_INLINE f32x16 exp_of_difference(f32x16 x) {
-  const f32x16 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-  const f32x16 shifted = x * 1.44269504f + magic;
-  const f32x16 n = shifted - magic;
-  f32x16 r = x - n * 0.693359375f;
-  r = r + n * 2.12194440e-4f;
-  f32x16 p = splat(1.9875691500e-4f);
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + (r + 1.0f);
-  u32x16 bits;
-  __builtin_memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits << 23) + (127u << 23);
-  f32x16 power;
-  __builtin_memcpy(&power, &bits, sizeof power);
-  return x < -87.0f ? splat(0) : p * power;
-}
-
 TRIREME_INLINE float fold_max(f32x16 v) {
   v = max(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
   v = max(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
@@ -84,7 +61,7 @@ struct OnlineSoftmax {
 };
 
 TRIREME_INLINE void rescale(const OnlineSoftmax& state, int64_t row, float new_top) {
-  const f32x16 factor = exp_of_difference(splat(state.top[row] - new_top));
+  const f32x16 factor = exp_without_overflow(splat(state.top[row] - new_top));
   float* sum = state.sum + row * kLanes;
   store(sum, load(sum) * factor);
   float* out = state.out + row * state.out_stride;
@@ -116,14 +93,14 @@ void softmax_rows(const ScoreBlock& block, float scale, const BlockDropout& drop
     if constexpr (kDropout) draw_factors(dropout, row, visible, factors);
     f32x16 sum = load(state.sum + row * kLanes);
     for (int64_t c = 0; c < whole; c += kLanes) {
-      f32x16 e = exp_of_difference(load(s + c) * scale - offset);
+      f32x16 e = exp_without_overflow(load(s + c) * scale - offset);
       sum += e;
       if constexpr (kDropout) e *= load(factors + c);
       Engine::store_weights(p + c, e);
     }
     int64_t written = whole;
     if (whole < visible) {
-      f32x16 e = exp_of_difference(load(s + whole) * scale - offset);
+      f32x16 e = exp_without_overflow(load(s + whole) * scale - offset);
       e = seen ? e : splat(0);
       sum += e;
       if constexpr (kDropout) e *= load(factors + whole);
@@ -153,7 +130,7 @@ void softmax_gradient_rows(const ScoreBlock& block, float scale, const BlockDrop
     const int64_t visible = lse[row] == kMinusInfinity ? 0 : block.visible(row);
     if constexpr (kDropout) draw_factors(dropout, row, visible, factors);
     for (int64_t c = 0; c < visible; c += kLanes) {
-      const f32x16 e = exp_of_difference(load(s + c) * scale - lse[row]);
+      const f32x16 e = exp_without_overflow(load(s + c) * scale - lse[row]);
       f32x16 kept = e, gradient = load(dp + c);
       if constexpr (kDropout) {
         const f32x16 factor = load(factors + c);
