@@ -293,7 +293,7 @@ TEST_F(ShippedRecipes, HaveThePublishedValues) {
 
   const ModelSettings demo = resolve_recipe("demo", {}).settings.model;
   EXPECT_EQ(demo.padded_vocabulary(), 320);
-  EXPECT_EQ(demo.max_position_embeddings, 128);
+  EXPECT_EQ(demo.max_position_embeddings, demo.encoder_seq_length);
 }
 
 }  // namespace
