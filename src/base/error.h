@@ -35,6 +35,9 @@ struct Failure : std::runtime_error {
     if (!(condition)) ::trireme::check_failed(__FILE__, __LINE__, #condition); \
   } while (0)
 
+// For places that are never reached unless there is a bug.
+#define CHECK_NEVER(what) ::trireme::check_failed(__FILE__, __LINE__, what)
+
 #define CHECK_EQ(a, b)                                                                                           \
   do {                                                                                                           \
     const auto check_a = (a);                                                                                    \

@@ -13,8 +13,8 @@ class SoloCommunicator final : public Communicator {
   void reduce_scatter(Stream, Tensor from, Tensor to, Reduce) override { CHECK(from.data == to.data); }
   void all_gather(Stream, Tensor from, Tensor to) override { CHECK(from.data == to.data); }
   void broadcast(Stream, Tensor, int root) override { CHECK_EQ(root, 0); }
-  void send(Stream, Tensor, int) override { CHECK(!"a group of one has nobody to send to"); }
-  void receive(Stream, Tensor, int) override { CHECK(!"a group of one has nobody to receive from"); }
+  void send(Stream, Tensor, int) override { CHECK_NEVER("a group of one has nobody to send to"); }
+  void receive(Stream, Tensor, int) override { CHECK_NEVER("a group of one has nobody to receive from"); }
   void barrier(Stream) override {}
 };
 

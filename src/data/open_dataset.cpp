@@ -72,7 +72,7 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, int64_t voca
     case DataKind::text:
       return open_text(settings, vocabulary, split, sequence, samples_needed, seed);
   }
-  CHECK(!"every kind of data returns above");
+  CHECK_NEVER("every kind of data returns above");
   return nullptr;
 }
 

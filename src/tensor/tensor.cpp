@@ -17,8 +17,7 @@ int64_t size_of(DType dtype) {
     case DType::u8:
       return 1;
   }
-  CHECK(!"unknown dtype");
-  return 0;
+  CHECK_NEVER("unknown dtype");
 }
 
 const char* name_of(DType dtype) {

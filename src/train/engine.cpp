@@ -112,7 +112,7 @@ void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
       case ActionKind::send_forward:
       case ActionKind::receive_backward:
       case ActionKind::send_backward:
-        CHECK(!"one stage has nobody to talk to");
+        CHECK_NEVER("one stage has nobody to talk to");
     }
   }
 }

@@ -130,7 +130,7 @@ const char* safetensors_name_of(DType dtype) {
     case DType::u8:
       return "U8";
   }
-  CHECK(!"unknown dtype");
+  CHECK_NEVER("unknown dtype");
   return "";
 }
 

@@ -101,7 +101,7 @@ void CpuBackend::run(Stream, const Fill& op) {
     case DType::f64:
       return fill(pool_, op.out, op.value);
     default:
-      CHECK(!"fill is for floating point");
+      CHECK_NEVER("fill is for floating point");
   }
 }
 
@@ -116,7 +116,7 @@ void CpuBackend::run(Stream, const Copy& op) {
     else if (op.from.dtype == DType::bf16 && op.to.dtype == DType::f32)
       kernels.to_f32(reinterpret_cast<const uint16_t*>(at(op.from, begin)), op.to.as<float>() + begin, count);
     else
-      CHECK(!"copy converts between f32 and bf16 only");
+      CHECK_NEVER("copy converts between f32 and bf16 only");
   });
 }
 

@@ -19,8 +19,7 @@ inline double get(const Tensor& tensor, int64_t i) {
     default:
       break;
   }
-  CHECK(!"dtype without arithmetic");
-  return 0;
+  CHECK_NEVER("dtype without arithmetic");
 }
 
 inline void set(const Tensor& tensor, int64_t i, double value) {
@@ -37,7 +36,7 @@ inline void set(const Tensor& tensor, int64_t i, double value) {
     default:
       break;
   }
-  CHECK(!"dtype without arithmetic");
+  CHECK_NEVER("dtype without arithmetic");
 }
 
 inline void add(const Tensor& tensor, int64_t i, double value) { set(tensor, i, get(tensor, i) + value); }
