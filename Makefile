@@ -3,7 +3,7 @@ PRESET ?= release
 JOBS ?= $(shell nproc)
 BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
-.PHONY: help setup build demo test test-fast bench format lint clean
+.PHONY: help setup configure build build-all demo test test-fast bench format lint clean
 
 help:
 	@echo "make demo        install, build, and train, resume and sample a small GPT (about two minutes after the build)"
@@ -14,17 +14,22 @@ help:
 setup:
 	@scripts/setup
 
-build: setup
+configure: setup
 	@cmake --preset $(PRESET) > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+
+build: configure
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target trireme
+
+build-all: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 
 demo: build
 	@scripts/demo
 
-test: build
+test: build-all
 	ctest --preset $(PRESET) -j $(JOBS)
 
-test-fast: build
+test-fast: build-all
 	ctest --preset $(PRESET) -j $(JOBS) -L fast
 
 bench: setup
@@ -36,7 +41,7 @@ bench: setup
 format:
 	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
 
-lint: build
+lint: configure
 	@git ls-files 'src/*.cpp' | grep -v backend/cpu/kernels | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(BUILD)
 
 clean:
