@@ -9,11 +9,13 @@ The Python that runs the peer needs torch; this script needs only the standard l
 """
 import argparse
 import datetime
+import math
 import os
 import re
 import shlex
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import report
@@ -66,6 +68,7 @@ def arguments_of(command_line):
     parser.add_argument('--steps', type=positive, help='timed steps of a run; default 5')
     parser.add_argument('--cores', type=core_list, default=os.sched_getaffinity(0), help='e.g. 0-3; default all')
     parser.add_argument('--timeout', type=positive, default=1800, help='seconds for one run; default 1800')
+    parser.add_argument('--minutes', type=positive, help='start no run after so many; what was measured until then is reported')
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme', help='default build/trireme')
     parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py', help='the PyTorch program')
     parser.add_argument('--python', default=sys.executable, help='the Python that runs the peer')
@@ -92,10 +95,14 @@ def measure(arguments, contestants, log):
     results = {(case, precision): {contestant.name: [] for contestant in contestants}
                for case in arguments.cases for precision in arguments.precisions}
     failures = []
+    end = time.monotonic() + 60 * (arguments.minutes or math.inf)
     for round_number in range(1, arguments.rounds + 1):
         for case, precision in results:
             for contestant in contestants[::1 if round_number % 2 else -1]:
                 label = f'round {round_number} {case} {precision} {contestant.name}'
+                if time.monotonic() > end:
+                    failures.append(f'{label}: not started, {arguments.minutes} minutes were over')
+                    continue
                 log.write(f'\n== {label}, load average {load_average()}\n')
                 try:
                     rate = contestant.tokens_per_second(case, precision, limits, log)

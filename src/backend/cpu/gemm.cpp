@@ -20,17 +20,19 @@ struct Plan {
   int64_t m_chunk = 0, n_chunk = 0;
   int64_t m_task = 0, n_task = 0;
   bool keeps_sums = false;    // K takes several chunks and the sums of all tasks wait in scratch in between
-  bool single_block = false;  // each tile is finished as soon as it is multiplied, so one buffer serves all
+  bool single_block = false;  // each tile is finished while the next one is multiplied, so two buffers serve all
   int64_t a_bytes = 0, b_bytes = 0, task_sums_bytes = 0, sums_bytes = 0;
 
   int64_t scratch_bytes() const { return a_bytes + b_bytes + sums_bytes; }
 };
 
+constexpr int64_t kTilesInTurn = 2;  // one is multiplied while the other is finished
+
 Plan make_plan(const GemmKernel& kernel, int threads, const Gemm& gemm) {
   // Long enough chunks that packing an element is nothing against the products it takes part in, short enough to stay near the
   // last level cache. More threads bring more of it.
   const int64_t chunk_bytes = (int64_t{16} + threads) << 20;
-  constexpr int64_t kMaxChunkK = 4096;
+  constexpr int64_t kMaxChunkK = 2048;
   // Tasks per thread, so that threads that started late or were interrupted do not keep the others waiting for long.
   const int64_t tasks_per_thread = kernel.task_packs_a ? 2 : 6;
 
@@ -55,7 +57,7 @@ Plan make_plan(const GemmKernel& kernel, int threads, const Gemm& gemm) {
   plan.single_block = plan.k_chunk == plan.k_block && !plan.keeps_sums;
   plan.a_bytes = (kernel.task_packs_a ? plan.m_task * threads : plan.m_chunk) * plan.k_chunk * kernel.a_k_bytes;
   plan.b_bytes = plan.n_chunk * plan.k_chunk * kernel.b_k_bytes;
-  const int64_t tiles = plan.single_block ? std::min(plan.m_task, kernel.finish_panels) : plan.m_task * plan.n_task;
+  const int64_t tiles = plan.single_block ? kTilesInTurn : plan.m_task * plan.n_task;
   plan.task_sums_bytes = tiles * kernel.tile_rows * kernel.tile_columns * int64_t{sizeof(float)};
   plan.sums_bytes = plan.task_sums_bytes *
                     (plan.keeps_sums ? ceil_div(plan.m_chunk, plan.m_task) * ceil_div(plan.n_chunk, plan.n_task) : threads);
@@ -88,9 +90,12 @@ const std::byte* element_address(const GemmOperand& operand, int64_t width, int6
   return static_cast<const std::byte*>(operand.data) + index * (operand.element == Element::f32 ? 4 : 2);
 }
 
-// Panels that one packing task takes: enough that runs along the width are some cache lines long.
+// The panels that one packing task takes: enough that runs along the width are some cache lines long.
 int64_t panels_per_pack(const PackedChunk& chunk) { return ceil_div(128, chunk.panel_width); }
 int64_t pack_tasks(const PackedChunk& chunk) { return ceil_div(chunk.panels(), panels_per_pack(chunk)); }
+Range panels_of(const PackedChunk& chunk, int64_t pack_task) {
+  return part(chunk.panels(), panels_per_pack(chunk), pack_task * panels_per_pack(chunk));
+}
 
 class GemmRun {
  public:
@@ -128,24 +133,21 @@ class GemmRun {
     const int64_t a_tasks = kernel_.task_packs_a ? 0 : pack_tasks(a_);
     pool_.run(a_tasks + (b_too ? pack_tasks(b_) : 0), [&](int64_t task) {
       if (task < a_tasks)
-        pack_panels(gemm_.a, a_, task, kernel_.pack_a, b_.width.begin == 0 ? gemm_.a_sums : nullptr);
+        pack_panels(gemm_.a, a_, panels_of(a_, task), kernel_.pack_a, b_.width.begin == 0 ? gemm_.a_sums : nullptr);
       else
-        pack_panels(gemm_.b, b_, task - a_tasks, kernel_.pack_b, nullptr);
+        pack_panels(gemm_.b, b_, panels_of(b_, task - a_tasks), kernel_.pack_b, nullptr);
     });
   }
 
-  void pack_panels(const GemmOperand& operand, const PackedChunk& chunk, int64_t task, const PackPanels (&packs)[2][2],
+  void pack_panels(const GemmOperand& operand, const PackedChunk& chunk, Range panels, const PackPanels (&packs)[2][2],
                    float* row_sums) const {
     const PackPanels pack_block = packs[static_cast<int>(operand.element)][static_cast<int>(operand.layout)];
-    const int64_t panels = panels_per_pack(chunk), first_panel = task * panels;
-    const Range width = part(chunk.width.count, panels * chunk.panel_width, first_panel * chunk.panel_width);
+    const Range width = part(chunk.width.count, panels.count * chunk.panel_width, panels.begin * chunk.panel_width);
+    if (row_sums != nullptr) row_sums += chunk.width.begin + width.begin;
     for (int64_t block = 0; block < chunk.blocks(); ++block) {
       const Range k = chunk.block(block);
       const std::byte* from = element_address(operand, chunk.width.begin + width.begin, k.begin);
-      pack_block(from, operand.stride, width.count, k.count, chunk.panel(block, first_panel));
-      if (row_sums != nullptr)
-        linear_.add_column_sums(operand.element, from, operand.stride, k.count, width.count,
-                                row_sums + chunk.width.begin + width.begin);
+      pack_block(from, operand.stride, width.count, k.count, chunk.panel(block, panels.begin), row_sums);
     }
   }
 
@@ -168,41 +170,57 @@ class GemmRun {
     PackedChunk own = a_;
     own.data += thread * plan_.m_task * plan_.k_chunk * kernel_.a_k_bytes;
     own.width = part(a_.width.begin + a_.width.count, m.count * kernel_.tile_rows, a_.width.begin + m.begin * kernel_.tile_rows);
-    for (int64_t task = 0; task < pack_tasks(own); ++task)
-      pack_panels(gemm_.a, own, task, kernel_.pack_a, with_sums ? gemm_.a_sums : nullptr);
+    pack_panels(gemm_.a, own, {0, m.count}, kernel_.pack_a, with_sums ? gemm_.a_sums : nullptr);
     return own;
   }
 
-  // The tiles of m x n panels. B panels are the outer loop: one of them stays in a near cache while the A panels pass.
+  // A tile whose sums are complete and wait to be finished.
+  struct CompleteTile {
+    const GemmRun* run = nullptr;
+    TilePlace place;
+    const float* sums = nullptr;
+
+    SideWork rest() const { return {.rows = place.rows, .run = finish_rows, .state = this}; }
+  };
+
+  static void finish_rows(const void* state, int64_t first, int64_t count) {
+    const auto& [run, place, sums] = *static_cast<const CompleteTile*>(state);
+    const int64_t stride = run->kernel_.tile_columns;
+    const TilePlace rows = {place.row + first, place.column, count, place.columns};
+    run->linear_.finish(run->gemm_.finish, rows, sums + first * stride, stride);
+  }
+
+  // The tiles of m x n panels. B panels are the outer loop: one of them stays in a near cache while the A panels pass. Each tile
+  // is finished beside the product of the next.
   void multiply_task(const PackedChunk& a, Range m, Range n, float* sums) const {
     const int64_t tile = kernel_.tile_rows * kernel_.tile_columns;
+    CompleteTile complete;
     kernel_.begin_task();
     for (int64_t block = 0; block < a.blocks(); ++block) {
       const bool first = block == 0 && (a.k.begin == 0 || !plan_.keeps_sums);
       const bool last = block + 1 == a.blocks() && (a.k.begin + a.k.count == gemm_.k || !plan_.keeps_sums);
-      const int64_t step = last ? kernel_.finish_panels : m.count;
+      const int64_t step = last ? 1 : m.count;
       for (int64_t i = 0; i < n.count; ++i) {
         const std::byte* b_panel = b_.panel(block, n.begin + i);
         const std::byte* b_next = b_.panel(block, n.begin + i + 1);
         for (int64_t j = 0; j < m.count; j += step) {
-          const Range a_panels = {m.begin + j, std::min(step, m.count - j)};
-          float* tiles = plan_.single_block ? sums : sums + (i * m.count + j) * tile;
-          kernel_.multiply(a_panels.count, a.padded_k(block), a.panel(block, a_panels.begin), b_panel, tiles, first,
-                           b_next + (b_next - b_panel) * j / m.count);
-          if (last) finish(a, a_panels, n.begin + i, tiles);
+          const int64_t index = i * m.count + j;
+          float* tiles = sums + (plan_.single_block ? index % kTilesInTurn : index) * tile;
+          const int64_t b_bytes = (b_next - b_panel) / (m.count / step);
+          kernel_.multiply(step, a.padded_k(block), a.panel(block, m.begin + j), b_panel, tiles, first,
+                           {b_next + j / step * b_bytes, b_bytes}, complete.rest());
+          complete = last ? CompleteTile{this, place_of(a, m.begin + j, n.begin + i), tiles} : CompleteTile{};
         }
       }
     }
     kernel_.end_task();
+    if (complete.run != nullptr) finish_rows(&complete, 0, complete.place.rows);
   }
 
-  void finish(const PackedChunk& a, Range m, int64_t n_panel, const float* tiles) const {
+  TilePlace place_of(const PackedChunk& a, int64_t m_panel, int64_t n_panel) const {
+    const Range rows = part(a.width.count, kernel_.tile_rows, m_panel * kernel_.tile_rows);
     const Range columns = part(b_.width.count, kernel_.tile_columns, n_panel * kernel_.tile_columns);
-    for (int64_t i = 0; i < m.count; ++i) {
-      const Range rows = part(a.width.count, kernel_.tile_rows, (m.begin + i) * kernel_.tile_rows);
-      const TilePlace place = {a.width.begin + rows.begin, b_.width.begin + columns.begin, rows.count, columns.count};
-      linear_.finish(gemm_.finish, place, tiles + i * kernel_.tile_rows * kernel_.tile_columns, kernel_.tile_columns);
-    }
+    return {a.width.begin + rows.begin, b_.width.begin + columns.begin, rows.count, columns.count};
   }
 
   ThreadPool& pool_;

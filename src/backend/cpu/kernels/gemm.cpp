@@ -16,13 +16,12 @@ constexpr int kTileRows = 2, kColumnRegisters = 4;
 #endif
 constexpr int kTileColumns = kColumnRegisters * kRegisterLanes;
 constexpr int kRowStride = (kTileRows + kRegisterLanes - 1) / kRegisterLanes * kRegisterLanes;
-constexpr int kFloatsAhead = 4;  // of what comes next, per step: within 8 tiles a whole B panel
 
 TRIREME_INLINE void multiply_tile(int64_t k, const float* __restrict a, const float* __restrict b, float* __restrict sums,
-                                  bool first, const float* ahead) {
+                                  bool first, const char* ahead, int64_t ahead_step) {
   Register tile[kTileRows][kColumnRegisters] = {};
 #pragma GCC unroll 4
-  for (int64_t i = 0; i < k; ++i, a += kRowStride, b += kTileColumns, ahead += kFloatsAhead) {
+  for (int64_t i = 0; i < k; ++i, a += kRowStride, b += kTileColumns, ahead += ahead_step) {
     Register columns[kColumnRegisters];
 #pragma GCC unroll 4
     for (int part = 0; part < kColumnRegisters; ++part) columns[part] = load_register(b + part * kRegisterLanes);
@@ -44,14 +43,18 @@ TRIREME_INLINE void multiply_tile(int64_t k, const float* __restrict a, const fl
     }
 }
 
-void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, const void* ahead) {
+void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, Ahead ahead,
+              const SideWork& side) {
+  // Products and side work use the same units here, so that there is nothing to gain by mixing them.
+  if (side.rows > 0) side.run(side.state, 0, side.rows);
   const float* a_panel = static_cast<const float*>(a);
-  const float* next = static_cast<const float*>(ahead);
+  const char* next = static_cast<const char*>(ahead.from);
+  const int64_t ahead_step = (ahead.bytes + panels * k - 1) / (panels * k);
   for (int64_t panel = 0; panel < panels; ++panel) {
-    multiply_tile(k, a_panel, static_cast<const float*>(b), sums, first, next);
+    multiply_tile(k, a_panel, static_cast<const float*>(b), sums, first, next, ahead_step);
     a_panel += k * kRowStride;
     sums += kTileRows * kTileColumns;
-    next += k * kFloatsAhead;
+    next += k * ahead_step;
   }
 }
 
@@ -62,7 +65,7 @@ double exercise(int64_t rounds) {
   for (float& x : a) x = 1.0f;
   for (float& x : b) x = 1.0f;
   for (int64_t round = 0; round < rounds; ++round) {
-    multiply(1, kSteps, a, b, sums, true, b);
+    multiply(1, kSteps, a, b, sums, true, {}, {});
     asm volatile("" : : "r"(a), "r"(b), "r"(sums) : "memory");
   }
   return 2.0 * kTileRows * kTileColumns * kSteps * static_cast<double>(rounds);
@@ -75,7 +78,6 @@ const GemmKernel kGemmKernel = {
     .tile_columns = kTileColumns,
     .k_step = 1,
     .k_block = 192,
-    .finish_panels = 1,
     .task_rows = 16 * kTileRows,
     .task_columns = 512,
     .task_packs_a = false,

@@ -16,13 +16,27 @@ enum class Layout : uint8_t { k_contiguous, width_contiguous };
 
 // Packs one block of K for all panels of `width` rows, one panel after the other. Element (w, k) is at from[w * stride + k] or
 // from[k * stride + w], by layout. The last panel is filled up with zeros, and so is K up to a multiple of k_step.
-using PackPanels = void (*)(const void* from, int64_t stride, int64_t width, int64_t k, void* to);
+// row_sums, for width_contiguous A only and else null: row_sums[w] += sum over k of element (w, k).
+using PackPanels = void (*)(const void* from, int64_t stride, int64_t width, int64_t k, void* to, float* row_sums);
+
+// Memory that is needed after a product and is brought nearer during it.
+struct Ahead {
+  const void* from = nullptr;
+  int64_t bytes = 0;
+};
+
+// Work on the rows of an earlier tile, for the units that a product leaves idle: the kernel calls `run` on all of them, a few at
+// a time, when it sees fit.
+struct SideWork {
+  int64_t rows = 0;
+  void (*run)(const void* state, int64_t first, int64_t count) = nullptr;
+  const void* state = nullptr;
+};
 
 struct GemmKernel {
   int64_t tile_rows, tile_columns;  // tile_columns is a multiple of 16
   int64_t k_step;                   // panels hold a multiple of this many k
   int64_t k_block;                  // k in one panel at most; longer ones are multiplied block by block
-  int64_t finish_panels;            // tiles to finish at once: few, so that their stores drain while the next ones are multiplied
   int64_t task_rows, task_columns;  // of the sums of one task at most
   bool task_packs_a;                // each task packs its own A panels, into its core's cache, instead of all threads together
   int64_t task_a_bytes;          // of the A panels of one block and task at most: with the sums they fit the second level cache
@@ -34,8 +48,8 @@ struct GemmKernel {
   void (*end_task)();
 
   // For each of `panels` consecutive A panels: its tile of sums = or += A panel * B panel. Tiles are contiguous in memory.
-  // Meanwhile the memory from `ahead` on, which is needed next, is brought nearer.
-  void (*multiply)(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, const void* ahead);
+  void (*multiply)(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, Ahead ahead,
+                   const SideWork& side);
 
   // Multiply-adds on registers alone, to measure what this core can do at most; returns the number of floating point operations.
   double (*exercise)(int64_t rounds);

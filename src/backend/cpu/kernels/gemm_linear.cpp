@@ -101,34 +101,6 @@ void finish(const FinishOperands& operands, const TilePlace& place, const float*
   (operands.element == Element::f32 ? finish_as<float> : finish_as<uint16_t>)(operands, place, sums, stride);
 }
 
-template <class T>
-void add_column_sums_of(const T* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
-  constexpr int kRegisters = 4;  // enough independent additions to hide their latency
-  int64_t c = 0;
-  for (; c + kRegisters * kRegisterLanes <= columns; c += kRegisters * kRegisterLanes) {
-    Register sums[kRegisters] = {};
-    for (int64_t row = 0; row < rows; ++row)
-#pragma GCC unroll 4
-      for (int i = 0; i < kRegisters; ++i) sums[i] += load_register(from + row * stride + c + i * kRegisterLanes);
-    for (int i = 0; i < kRegisters; ++i) {
-      float* place = to + c + i * kRegisterLanes;
-      store_register(place, load_register(place) + sums[i]);
-    }
-  }
-  for (; c < columns; ++c) {
-    float sum = 0;
-    for (int64_t row = 0; row < rows; ++row) sum += widen_element(from[row * stride + c]);
-    to[c] += sum;
-  }
-}
-
-void add_column_sums(Element element, const void* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
-  if (element == Element::f32)
-    add_column_sums_of(static_cast<const float*>(from), stride, rows, columns, to);
-  else
-    add_column_sums_of(static_cast<const uint16_t*>(from), stride, rows, columns, to);
-}
-
 TRIREME_INLINE float sum_of_lanes(Register v) {
   float x[kRegisterLanes];
   store_register(x, v);
@@ -190,7 +162,6 @@ void multiply_few(Element element, const void* a, const void* b, int64_t rows, i
 
 }  // namespace
 
-const LinearKernel kLinearKernel = {
-    .finish = finish, .end_stream = [] { end_stream(); }, .add_column_sums = add_column_sums, .multiply_few = multiply_few};
+const LinearKernel kLinearKernel = {.finish = finish, .end_stream = [] { end_stream(); }, .multiply_few = multiply_few};
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -1,5 +1,5 @@
-// What the products of linear layers need around the inner loop: what becomes of a tile of sums, sums over rows, and products
-// of so few rows that packing would not pay. One table per instruction set.
+// What the products of linear layers need around the inner loop: what becomes of a tile of sums, and products of so few rows
+// that packing would not pay. One table per instruction set.
 #pragma once
 
 #include "backend/cpu/kernels/gemm.h"
@@ -37,9 +37,6 @@ struct LinearKernel {
   // sums: [place.rows, stride] f32, stride a multiple of 16 that is at least place.columns.
   void (*finish)(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride);
   void (*end_stream)();  // after the last finish of a task that streams
-
-  // to[c] += sum over rows of from[row, c].    from [rows, columns] with a stride; to f32.
-  void (*add_column_sums)(Element element, const void* from, int64_t stride, int64_t rows, int64_t columns, float* to);
 
   // sums[r, c] = sum over k of a[r, k] b[c, k].    a [rows, k] and b [columns, k] without gaps, rows <= kFewRows; sums [rows,
   // stride].

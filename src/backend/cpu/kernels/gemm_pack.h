@@ -15,7 +15,7 @@ TRIREME_INLINE void pack_elements(const T* from, int64_t w_step, int64_t k_step,
 
 // Rows of the operand are contiguous: squares of one register are transposed.
 template <int Width, int Stride, class T>
-void pack_k_contiguous(const void* source, int64_t stride, int64_t width, int64_t k, void* packed) {
+void pack_k_contiguous(const void* source, int64_t stride, int64_t width, int64_t k, void* packed, float* /*row_sums*/) {
   static_assert(Stride % kRegisterLanes == 0 && Stride - Width < kRegisterLanes);
   const T* from = static_cast<const T*>(source);
   float* to = static_cast<float*>(packed);
@@ -40,9 +40,31 @@ void pack_k_contiguous(const void* source, int64_t stride, int64_t width, int64_
   }
 }
 
+// to[c] += sum over rows of from[row, c].    from [rows, columns] with a stride.
+template <class T>
+void add_columns(const T* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
+  constexpr int kRegisters = 4;  // enough independent additions to hide their latency
+  int64_t c = 0;
+  for (; c + kRegisters * kRegisterLanes <= columns; c += kRegisters * kRegisterLanes) {
+    Register sums[kRegisters] = {};
+    for (int64_t row = 0; row < rows; ++row)
+#pragma GCC unroll 4
+      for (int i = 0; i < kRegisters; ++i) sums[i] += load_register(from + row * stride + c + i * kRegisterLanes);
+    for (int i = 0; i < kRegisters; ++i) {
+      float* place = to + c + i * kRegisterLanes;
+      store_register(place, load_register(place) + sums[i]);
+    }
+  }
+  for (; c < columns; ++c) {
+    float sum = 0;
+    for (int64_t row = 0; row < rows; ++row) sum += widen_element(from[row * stride + c]);
+    to[c] += sum;
+  }
+}
+
 // Columns of the operand are contiguous: one k of all panels is copied at a time, so that memory is read in long runs.
 template <int Width, int Stride, class T>
-void pack_width_contiguous(const void* source, int64_t stride, int64_t width, int64_t k, void* packed) {
+void pack_width_contiguous(const void* source, int64_t stride, int64_t width, int64_t k, void* packed, float* row_sums) {
   const T* from = static_cast<const T*>(source);
   float* to = static_cast<float*>(packed);
   // A whole register may be loaded where the row goes on for so long, whatever panel those elements belong to.
@@ -56,6 +78,7 @@ void pack_width_contiguous(const void* source, int64_t stride, int64_t width, in
     const int64_t left = width - first < Width ? width - first : Width;
     pack_elements<Stride>(from + first, 1, stride, left, k, to + first / Width * k * Stride);
   }
+  if (row_sums != nullptr) add_columns(from, stride, k, width, row_sums);
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -176,8 +176,8 @@ TRIREME_INLINE f32x16 exp(f32x16 x) {
 }
 #endif
 
-// e^x within 2 ulp for x up to 88; 0 below -87; NaN stays NaN. Fewer instructions than exp, for the softmax, where a value minus the
-// largest one, or minus their log-sum-exp, cannot overflow.
+// e^x within 2 ulp for x up to 88; 0 below -87; NaN stays NaN. Fewer instructions than exp, for the softmax, where a value minus
+// the largest one, or minus their log-sum-exp, cannot overflow.
 TRIREME_INLINE f32x16 exp_without_overflow(f32x16 x) {
   const f32x16 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   const f32x16 shifted = x * 1.44269504f + magic;

@@ -10,11 +10,45 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-constexpr int kTile = 16;         // rows and columns of a tile of sums
-constexpr int kBytesAhead = 256;  // of what comes next, per step: within 8 tiles a whole B panel
+constexpr int kTile = 16;  // rows and columns of a tile of sums
+constexpr int kLine = 64;
 constexpr int64_t kSumsStride = kPanelWidth * sizeof(float);
 
-TRIREME_INLINE void multiply_tile(int64_t k, const uint8_t* a, const uint8_t* b, float* sums, bool first, const uint8_t* ahead) {
+// Brings a part of what is needed next into the second level cache with every step.
+class Prefetcher {
+ public:
+  Prefetcher(Ahead ahead, int64_t steps)
+      : next_(static_cast<const char*>(ahead.from)), lines_((ahead.bytes + kLine * steps - 1) / (kLine * steps)) {}
+
+  TRIREME_INLINE void step() {
+    for (int64_t line = 0; line < lines_; ++line, next_ += kLine) __builtin_prefetch(next_, 0, 2);
+  }
+
+ private:
+  const char* next_;
+  const int64_t lines_;
+};
+
+// Spreads the side work over the steps: a tile product takes few instructions and many cycles.
+class SideSteps {
+ public:
+  SideSteps(const SideWork& side, int64_t steps) : side_(side), rows_((side.rows + steps - 1) / steps) {}
+
+  TRIREME_INLINE void step() {
+    if (done_ >= side_.rows) return;
+    const int64_t count = rows_ < side_.rows - done_ ? rows_ : side_.rows - done_;
+    side_.run(side_.state, done_, count);
+    done_ += count;
+  }
+
+ private:
+  const SideWork& side_;
+  const int64_t rows_;
+  int64_t done_ = 0;
+};
+
+TRIREME_INLINE void multiply_tile(int64_t k, const uint8_t* a, const uint8_t* b, float* sums, bool first, Prefetcher& prefetcher,
+                                  SideSteps& side) {
   float* lower = sums + kTile * kPanelWidth;
   if (first) {
     TILE_ZERO(0);
@@ -27,16 +61,17 @@ TRIREME_INLINE void multiply_tile(int64_t k, const uint8_t* a, const uint8_t* b,
     TILE_LOAD(2, lower, kSumsStride);
     TILE_LOAD(3, lower + kTile, kSumsStride);
   }
-  for (int64_t i = 0; i < k; i += kTileK, a += kStepBytes, b += kStepBytes, ahead += kBytesAhead) {
-    TILE_LOAD(4, a, kTileRowBytes);
+  for (int64_t i = 0; i < k; i += kTileK, a += kStepBytes, b += kStepBytes) {
+    TILE_STREAM(4, a, kTileRowBytes);
     TILE_LOAD(6, b, kTileRowBytes);
     TILE_DPBF16(0, 4, 6);
     TILE_LOAD(7, b + kTileBytes, kTileRowBytes);
     TILE_DPBF16(1, 4, 7);
-    TILE_LOAD(5, a + kTileBytes, kTileRowBytes);
-    for (int line = 0; line < kBytesAhead; line += 64) __builtin_prefetch(ahead + line, 0, 2);  // into the second level cache
+    TILE_STREAM(5, a + kTileBytes, kTileRowBytes);
+    prefetcher.step();
     TILE_DPBF16(2, 5, 6);
     TILE_DPBF16(3, 5, 7);
+    side.step();
   }
   TILE_STORE(0, sums, kSumsStride);
   TILE_STORE(1, sums + kTile, kSumsStride);
@@ -44,14 +79,16 @@ TRIREME_INLINE void multiply_tile(int64_t k, const uint8_t* a, const uint8_t* b,
   TILE_STORE(3, lower + kTile, kSumsStride);
 }
 
-void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, const void* ahead) {
+void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, Ahead ahead,
+              const SideWork& side) {
+  const int64_t steps = panels * (k / kTileK);
+  Prefetcher prefetcher(ahead, steps);
+  SideSteps side_steps(side, steps);
   const uint8_t* a_panel = static_cast<const uint8_t*>(a);
-  const uint8_t* next = static_cast<const uint8_t*>(ahead);
   for (int64_t panel = 0; panel < panels; ++panel) {
-    multiply_tile(k, a_panel, static_cast<const uint8_t*>(b), sums, first, next);
+    multiply_tile(k, a_panel, static_cast<const uint8_t*>(b), sums, first, prefetcher, side_steps);
     a_panel += k * kPanelKBytes;
     sums += kPanelWidth * kPanelWidth;
-    next += k / kTileK * kBytesAhead;
   }
 }
 
@@ -76,7 +113,6 @@ const GemmKernel kGemmKernel = {
     .tile_columns = kPanelWidth,
     .k_step = kTileK,
     .k_block = 4096,  // sums stay in the tiles from the first k to the last; both panels then come from the second level cache
-    .finish_panels = 1,
     .task_rows = 512,
     .task_columns = 1 << 20,  // a task takes all B panels, so that its A panels are packed once
     .task_packs_a = true,

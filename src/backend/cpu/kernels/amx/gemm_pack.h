@@ -32,6 +32,30 @@ TRIREME_INLINE u32x16 join_pairs(const uint16_t* even, const uint16_t* odd) {
   return __builtin_convertvector(lower, u32x16) | __builtin_convertvector(upper, u32x16) << 16;
 }
 
+TRIREME_INLINE f32x16 as_floats(u32x16 bits) {
+  f32x16 values;
+  __builtin_memcpy(&values, &bits, sizeof values);
+  return values;
+}
+
+// to[row] += the sum of both elements of all pairs of a square [pair][row], for `count` rows.
+TRIREME_INLINE void add_rows(const Square& square, float* to, int64_t count) {
+  constexpr int kChains = 4;  // enough independent additions to hide their latency
+  f32x16 sums[kChains] = {};
+#pragma GCC unroll 16
+  for (int i = 0; i < kTileWidth; ++i) sums[i % kChains] += as_floats(square[i] << 16) + as_floats(square[i] & 0xffff0000u);
+  const f32x16 sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  if (count >= kTileWidth)
+    store(to, load(to) + sum);
+  else
+    store_part(to, load_part(to, count) + sum, count);
+}
+
+// Rows that lie far apart: no prefetcher of the machine foresees them.
+TRIREME_INLINE void prefetch_rows(const uint16_t* from, int64_t stride) {
+  for (int i = 0; i < kTileK; ++i) __builtin_prefetch(from + i * stride, 0, 2);
+}
+
 // [row][pair] for k_contiguous, [pair][row] for width_contiguous; zero beyond `width` rows and `k`.
 template <Layout layout>
 TRIREME_INLINE void load_square(const uint16_t* from, int64_t stride, int64_t width, int64_t k, Square& square) {
@@ -54,7 +78,7 @@ TRIREME_INLINE void load_square(const uint16_t* from, int64_t stride, int64_t wi
 }
 
 template <Operand operand, Layout layout>
-void pack_tiles(const void* source, int64_t stride, int64_t width, int64_t k, void* packed) {
+void pack_tiles(const void* source, int64_t stride, int64_t width, int64_t k, void* packed, [[maybe_unused]] float* row_sums) {
   constexpr bool along_k = layout == Layout::k_contiguous;
   const uint16_t* from = static_cast<const uint16_t*>(source);
   uint8_t* to = static_cast<uint8_t*>(packed);
@@ -63,6 +87,10 @@ void pack_tiles(const void* source, int64_t stride, int64_t width, int64_t k, vo
     const int64_t w = tile * kTileWidth, i = step * kTileK;
     Square square;
     load_square<layout>(from + (along_k ? w * stride + i : i * stride + w), stride, width - w, k - i, square);
+    if constexpr (!along_k)
+      if (tile % 2 == 0) prefetch_rows(from + (i + kTileK) * stride + w, stride);  // two tiles share their lines
+    if constexpr (operand == Operand::a && !along_k)
+      if (row_sums != nullptr && w < width) add_rows(square, row_sums + w, width - w);
     if constexpr (along_k == (operand == Operand::b)) transpose(square);
     __builtin_memcpy(to + (tile / 2 * steps + step) * kStepBytes + tile % 2 * kTileBytes, square, kTileBytes);
   };

@@ -39,6 +39,12 @@ inline void release_tiles() { _tile_release(); }
       __asm__ volatile("" ::: "memory");                 \
       _tile_loadd(t, from, static_cast<size_t>(stride)); \
     } while (0)
+  // The same for what is used once: it leaves the first level cache to others.
+  #define TILE_STREAM(t, from, stride)                          \
+    do {                                                        \
+      __asm__ volatile("" ::: "memory");                        \
+      _tile_stream_loadd(t, from, static_cast<size_t>(stride)); \
+    } while (0)
   #define TILE_STORE(t, to, stride) _tile_stored(t, to, static_cast<size_t>(stride))
   #define TILE_DPBF16(c, a, b) _tile_dpbf16ps(c, a, b)
 
@@ -84,6 +90,7 @@ inline void emulated_dpbf16(int c, int a, int b) {
 
   #define TILE_ZERO(t) std::memset(tiles.tile[t], 0, sizeof tiles.tile[t])
   #define TILE_LOAD(t, from, stride) emulated_load(t, from, static_cast<size_t>(stride))
+  #define TILE_STREAM(t, from, stride) TILE_LOAD(t, from, stride)
   #define TILE_STORE(t, to, stride) emulated_store(t, to, static_cast<size_t>(stride))
   #define TILE_DPBF16(c, a, b) emulated_dpbf16(c, a, b)
 
