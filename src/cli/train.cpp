@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "config/recipe.h"
+#include "config/runnable.h"
 #include "config/settings_printer.h"
 #include "data/open_dataset.h"
 #include "train/trainer.h"
@@ -59,6 +60,8 @@ int train(const TrainArguments& arguments) {
   if (arguments.resume) overrides.emplace_back("++exp_manager.resume_if_exists=true");
   ResolvedRecipe recipe = resolve_recipe(arguments.recipe, overrides);
   Settings& settings = recipe.settings;
+  require_runnable(settings);
+  for (std::string& key : idle_settings(settings)) recipe.ignored_keys.push_back(std::move(key));
   if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data);
   std::string command = fmt::format("trireme train {}", arguments.recipe);
   for (const std::string& override_text : arguments.overrides) command += " " + override_text;

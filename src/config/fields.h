@@ -143,4 +143,9 @@ void mount(std::vector<Row<Whole>>& whole, const std::string& prefix, const std:
   }
 }
 
+template <class Struct>
+void append(std::vector<Row<Struct>>& rows, std::vector<Row<Struct>> more) {
+  for (Row<Struct>& row : more) rows.push_back(std::move(row));
+}
+
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/complete.h"
 #include "config/interpolation.h"
 #include "config/known_keys.h"
 #include "config/settings_fields.h"
@@ -44,7 +45,7 @@ class Reader {
     if (!recipe.is_map() && !recipe.is_null())
       throw UserError("a recipe must be a map of keys such as trainer: and model:{}", recipe.where_suffix());
     if (recipe.is_map()) read_group(recipe, "");
-    complete(recipe);
+    complete(recipe, result_.settings);
     return std::move(result_);
   }
 
@@ -84,22 +85,6 @@ class Reader {
   static void check_restricted(const RestrictedKey& restricted, const std::string& key, const Tree& value) {
     if (value.is_null() || std::ranges::find(restricted.accepted, value.text()) != restricted.accepted.end()) return;
     throw UserError("{}={}: {}{}", key, value.brief(), restricted.reason, value.where_suffix());
-  }
-
-  // What follows from several keys.
-  void complete(const Tree& recipe) {
-    ModelSettings& model = result_.settings.model;
-    if (model.ffn_hidden_size == 0) model.ffn_hidden_size = 4 * model.hidden_size;
-    // Made-up data has no tokenizer to ask, but its recipes name the one whose size they mean.
-    constexpr int64_t kGpt2Vocabulary = 50257;
-    const Tree* tokenizer = recipe.find("model.tokenizer.type");
-    const bool is_gpt2 = tokenizer != nullptr && tokenizer->text() == "GPT2BPETokenizer";
-    if (model.vocab_size == 0 && model.data.data_impl != "text" && is_gpt2) model.vocab_size = kGpt2Vocabulary;
-
-    const Tree* data_length = recipe.find("model.data.seq_length");
-    if (data_length != nullptr && !data_length->is_null() && data_length->text() != std::to_string(model.encoder_seq_length))
-      throw UserError("model.data.seq_length={}: must equal model.encoder_seq_length={}{}", data_length->brief(),
-                      model.encoder_seq_length, data_length->where_suffix());
   }
 
   ReadSettings result_;

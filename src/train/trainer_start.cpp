@@ -69,17 +69,32 @@ Trainer::Trainer(RunRequest request)
         folder_.checkpoints().string());
   const ModelSettings& m = model_;
   train_data_ = open_dataset(m.data, m.vocab_size, Split::train, m.encoder_seq_length, samples_to_train(), m.seed);
-  if (settings_.trainer.val_check_interval > 0 && settings_.trainer.limit_val_batches > 0) {
-    const int64_t validations = settings_.trainer.max_steps / settings_.trainer.val_check_interval + 1;
-    validation_data_ = open_dataset(m.data, m.vocab_size, Split::validation, m.encoder_seq_length,
-                                    validations * settings_.trainer.limit_val_batches * m.global_batch_size, m.seed);
-  }
+  open_validation_data();
   plan_ = plan_memory(engine_settings(settings_), *backend_, m.global_batch_size / m.micro_batch_size);
   if (settings_.exp_manager.create_checkpoint_callback)
     other_memory_.emplace_back("checkpoint copy", 3 * size_of(DType::f32) * true_parameter_count(model_));
   // What the program still grows by: code not yet touched, stacks of its threads, log buffers. Measured: 5 to 9 MiB.
   constexpr int64_t kLaterGrowth = int64_t{6} << 20;
   other_memory_.emplace_back("program and data", resident_bytes() + kLaterGrowth);
+}
+
+void Trainer::open_validation_data() {
+  const TrainerSettings& trainer = settings_.trainer;
+  validation_batches_ = trainer.limit_val_batches;
+  const bool is_share = trainer.limit_val_share > 0;
+  if (trainer.val_check_interval == 0 || (validation_batches_ == 0 && !is_share)) return;
+  const int64_t validations = trainer.max_steps / trainer.val_check_interval + 1;
+  // Asking for one sample gives the data once through, of which a share is taken.
+  const int64_t samples = is_share ? 1 : validations * validation_batches_ * model_.global_batch_size;
+  validation_data_ =
+      open_dataset(model_.data, model_.vocab_size, Split::validation, model_.encoder_seq_length, samples, model_.seed);
+  if (!is_share) return;
+  const auto batches = static_cast<double>(validation_data_->size() / model_.global_batch_size);
+  validation_batches_ = static_cast<int64_t>(batches * trainer.limit_val_share);
+  if (validation_batches_ == 0)
+    throw UserError(
+        "trainer.limit_val_batches={}: the validation data has {} samples, less than a batch of {}; use a whole number",
+        trainer.limit_val_share, validation_data_->size(), model_.global_batch_size);
 }
 
 int64_t Trainer::samples_to_train() const {
