@@ -25,7 +25,10 @@ std::pair<double, double> read_real_pair(const Tree& value, const RealRange& ran
 // Seconds, written DD:HH:MM:SS; null is 0.
 template <class Struct>
 Row<Struct> duration(std::string key, double Struct::*member, std::string help) {
-  return {std::move(key), "DD:HH:MM:SS or null", std::move(help),
+  return {std::move(key),
+          "duration",
+          "DD:HH:MM:SS or null",
+          std::move(help),
           [=](Struct& s, const Tree& value) { s.*member = read_duration(value); },
           [=](const Struct& s) { return s.*member == 0 ? Tree{} : Tree(duration_text(s.*member)); }};
 }
@@ -34,7 +37,10 @@ Row<Struct> duration(std::string key, double Struct::*member, std::string help) 
 // One of the two members holds it; the other is 0.
 template <class Struct>
 Row<Struct> count_or_share(std::string key, int64_t Struct::*count, double Struct::*share, IntegerRange range, std::string help) {
-  return {std::move(key), fmt::format("{}, or a share from 0.0 to 1.0", range.text()), std::move(help),
+  return {std::move(key),
+          "number",
+          fmt::format("{}, or a share from 0.0 to 1.0", range.text()),
+          std::move(help),
           [=](Struct& s, const Tree& value) {
             const bool is_share = value.kind() == Tree::Kind::real && value.real() <= 1;
             s.*share = is_share ? read_real(value, {0, 1}) : 0;
@@ -64,7 +70,10 @@ Row<Struct> whole_or_count(std::string key, int64_t Struct::*count, IntegerRange
 // A list of words; one word alone is a list of one; null is the empty list.
 template <class Struct>
 Row<Struct> text_list(std::string key, std::vector<std::string> Struct::*member, std::string help) {
-  return {std::move(key), "a list of text", std::move(help),
+  return {std::move(key),
+          "list",
+          "a list of text",
+          std::move(help),
           [=](Struct& s, const Tree& value) { s.*member = read_text_list(value); },
           [=](const Struct& s) { return text_list_tree(s.*member); }};
 }
@@ -79,7 +88,10 @@ struct SplitLists {
 
 template <class Struct>
 Row<Struct> split_lists(std::string key, SplitLists<Struct> members, std::string help) {
-  return {std::move(key), "a list of text, or {train, validation, test}", std::move(help),
+  return {std::move(key),
+          "list",
+          "a list of text, or {train, validation, test}",
+          std::move(help),
           [=](Struct& s, const Tree& value) {
             const SplitTexts lists = read_split_lists(value);
             s.*members.train = lists.train, s.*members.validation = lists.validation, s.*members.test = lists.test;
@@ -91,7 +103,10 @@ Row<Struct> split_lists(std::string key, SplitLists<Struct> members, std::string
 
 template <class Struct>
 Row<Struct> integer_list(std::string key, std::vector<int64_t> Struct::*member, IntegerRange range, std::string help) {
-  return {std::move(key), "a list of integers or null", std::move(help),
+  return {std::move(key),
+          "list",
+          "a list of integers or null",
+          std::move(help),
           [=](Struct& s, const Tree& value) { s.*member = read_integer_list(value, range); },
           [=](const Struct& s) {
             if ((s.*member).empty()) return Tree{};
@@ -104,7 +119,10 @@ Row<Struct> integer_list(std::string key, std::vector<int64_t> Struct::*member, 
 // Two numbers in one key: [first, second].
 template <class Struct>
 Row<Struct> real_pair(std::string key, double Struct::*first, double Struct::*second, RealRange range, std::string help) {
-  return {std::move(key), "a list of two numbers", std::move(help),
+  return {std::move(key),
+          "list",
+          "a list of two numbers",
+          std::move(help),
           [=](Struct& s, const Tree& value) { std::tie(s.*first, s.*second) = read_real_pair(value, range); },
           [=](const Struct& s) {
             return Tree(Tree::List{Tree(s.*first), Tree(s.*second)});

@@ -27,14 +27,18 @@ struct Need {
 void require_backend(const Settings& settings) {
   const ModelSettings& model = settings.model;
   const DataSettings& data = model.data;
+  const ExpManagerSettings& exp = settings.exp_manager;
+  const bool keeps_best = exp.create_checkpoint_callback && exp.checkpoint.save_top_k > 0;
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
       {"model.fp8", model.fp8.enabled, kCuda},
       {"model.enable_cuda_graph", model.enable_cuda_graph, kCuda},
       {"model.nsys_profile.enabled", model.profile.enabled, kCuda},
-      {"exp_manager.resume_from_checkpoint", !settings.exp_manager.resume_from_checkpoint.empty(),
+      {"exp_manager.resume_from_checkpoint", !exp.resume_from_checkpoint.empty(),
        "starting from a checkpoint of another run is not supported; use null, or exp_manager.resume_if_exists=true in the run's "
        "folder"},
+      {"exp_manager.checkpoint_callback_params.mode", keeps_best && exp.checkpoint.mode == BestCheckpoint::highest_loss,
+       "would keep the checkpoints with the highest validation loss; use min"},
       {"model.data.data_impl", data.data_impl == "mmap",
        "indexed datasets are not supported in this version; use mock, mock_legacy or text"},
       {"model.data.shuffle_documents", !data.shuffle_documents, "documents are always shuffled; use true"},
@@ -44,13 +48,8 @@ void require_backend(const Settings& settings) {
       {"model.data.pad_samples_to_global_batch_size", data.pad_samples_to_global_batch_size,
        "only whole batches are used; use false"},
   };
-  const auto written = [&](std::string_view key) {
-    for (const Field& field : settings_fields())
-      if (field.key == key) return field.write(settings).brief();
-    return std::string{};
-  };
   for (const Need& need : needs)
-    if (need.asked) throw UserError("{}={}: {}", need.key, written(need.key), need.answer);
+    if (need.asked) throw UserError("{}={}: {}", need.key, find_setting(need.key)->write(settings).brief(), need.answer);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "config/settings_fields.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "config/field_kinds.h"
@@ -264,6 +265,12 @@ const std::vector<Field>& settings_fields() {
     return rows;
   }();
   return fields;
+}
+
+const Field* find_setting(std::string_view key) {
+  const std::vector<Field>& fields = settings_fields();
+  const auto field = std::ranges::find(fields, key, &Field::key);
+  return field == fields.end() ? nullptr : &*field;
 }
 
 }  // namespace trireme

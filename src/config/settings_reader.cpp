@@ -13,12 +13,6 @@ namespace trireme {
 
 namespace {
 
-const Field* find_field(std::string_view key) {
-  const auto& fields = settings_fields();
-  const auto field = std::ranges::find(fields, key, &Field::key);
-  return field == fields.end() ? nullptr : &*field;
-}
-
 // Every key a message may suggest.
 const std::vector<std::string>& known_keys() {
   static const std::vector<std::string> keys = [] {
@@ -55,7 +49,7 @@ class Reader {
   }
 
   void read_key(const std::string& key, const Tree& value) {
-    if (const Field* field = find_field(key)) return read_field(*field, value);
+    if (const Field* field = find_setting(key)) return read_field(*field, value);
     if (const RestrictedKey* restricted = find_restricted(key)) return check_restricted(*restricted, key, value);
     if (const std::string ignored = find_without_effect(key); !ignored.empty()) {
       if (std::ranges::find(result_.ignored_keys, ignored) == result_.ignored_keys.end()) result_.ignored_keys.push_back(ignored);
@@ -95,7 +89,7 @@ class Reader {
 ReadSettings read_settings(const Tree& recipe) { return Reader().read(recipe); }
 
 bool is_known_key(std::string_view key) {
-  return find_field(key) != nullptr || find_restricted(key) != nullptr || !find_without_effect(key).empty() ||
+  return find_setting(key) != nullptr || find_restricted(key) != nullptr || !find_without_effect(key).empty() ||
          is_group(std::string(key));
 }
 

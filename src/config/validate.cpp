@@ -81,12 +81,6 @@ void validate_profile(const Settings& settings) {
       throw UserError("model.nsys_profile.ranks: there is no rank {}; use ranks from 0 to {}", rank, settings.ranks() - 1);
 }
 
-void validate_checkpoints(const ExpManagerSettings& exp) {
-  if (exp.create_checkpoint_callback && exp.checkpoint.save_top_k > 0 && exp.checkpoint.mode == BestCheckpoint::highest_loss)
-    throw UserError(
-        "exp_manager.checkpoint_callback_params.mode=max would keep the checkpoints with the highest validation loss; use min");
-}
-
 // "99990,8,2": one to three shares, of which training has some.
 void validate_splits(const std::string& splits) {
   const auto fail = [&] {
@@ -154,7 +148,6 @@ void validate(const Settings& settings) {
   validate_layout(settings);
   validate_fp8(settings.model.fp8);
   validate_profile(settings);
-  validate_checkpoints(settings.exp_manager);
   validate_optimizer(settings.model.optim);
   validate_data(settings.model);
   validate_magnitude(settings.model);

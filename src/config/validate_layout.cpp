@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <numeric>
+
 #include "base/error.h"
 #include "config/divisors.h"
 
@@ -16,9 +18,10 @@ void validate_world(const Settings& settings) {
   if (ranks % needed == 0) return;
   throw UserError(
       "trainer.num_nodes={} with trainer.devices={} makes {} ranks, and tensor {} x pipeline {} x context {} parallelism needs a "
-      "multiple of {}; use {} ranks",
+      "multiple of {}; use {} ranks, for example trainer.num_nodes={}",
       settings.trainer.num_nodes, settings.trainer.devices, ranks, model.tensor_model_parallel_size,
-      model.pipeline_model_parallel_size, model.context_parallel_size, needed, multiples_near(needed, ranks));
+      model.pipeline_model_parallel_size, model.context_parallel_size, needed, multiples_near(needed, ranks),
+      needed / std::gcd(needed, settings.trainer.devices));
 }
 
 void validate_tensor_cut(const ModelSettings& model) {

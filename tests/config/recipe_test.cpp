@@ -2,42 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
+#include "config/recipe_files.h"
 #include "config/settings_printer.h"
 #include "config/user_error.h"
 
 namespace trireme {
 namespace {
-
-namespace fs = std::filesystem;
-
-// Files of one test, in a folder of its own that is also where shipped recipes are looked for.
-class RecipeFiles : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / (std::string("trireme_recipe_test_") + test->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    setenv("TRIREME_RECIPES", folder_.c_str(), 1);
-  }
-  void TearDown() override {
-    unsetenv("TRIREME_RECIPES");
-    fs::remove_all(folder_);
-  }
-
-  std::string write(const std::string& name, const std::string& text) {
-    const fs::path path = folder_ / name;
-    fs::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-    return path.string();
-  }
-
-  fs::path folder_;
-};
 
 constexpr const char* kSmall = "model: {vocab_size: 64, hidden_size: 32, num_attention_heads: 4, encoder_seq_length: 16}\n";
 
@@ -77,7 +47,7 @@ TEST_F(RecipeFiles, ExtendsMistakes) {
   const std::string nothing = write("nothing.yaml", "a: 1\nextends: nowhere\n");
   const std::string number = write("number.yaml", "extends: [3]\n");
   const std::string list = write("list.yaml", "- a\n");
-  EXPECT_NE(user_error_of([] { load_recipe("itself"); }).find(itself + ":1: extends itself: "), std::string::npos);
+  EXPECT_NE(user_error_of([] { load_recipe("itself"); }).find(itself + ":1: is built on itself: "), std::string::npos);
   EXPECT_NE(user_error_of([] { load_recipe("ping"); }).find("pong.yaml -> "), std::string::npos);
   EXPECT_EQ(user_error_of([] { load_recipe("nothing"); }),
             nothing + ":2: extends=nowhere: no such recipe beside this file or among the shipped ones");
@@ -120,8 +90,6 @@ TEST_F(RecipeFiles, ResolveMistakes) {
   EXPECT_EQ(error("open", ""), fmt::format("model.seed must be given: an integer from 0 to 9223372036854775807 ({}:3)",
                                            (folder_ / "open.yaml").string()));
   EXPECT_EQ(error("open", "model.seed=3"), "");
-  EXPECT_EQ(error("small", "defaults=[a]"),
-            "defaults=[a]: Hydra defaults lists are not supported; use extends: to build on another recipe");
 }
 
 // The keys of a NeMo Megatron GPT recipe.

@@ -64,10 +64,10 @@ TEST(ValidateLayout, NamesTheSizesAndWhatWouldWork) {
   const Case cases[] = {
       {[](Settings& s) { s.trainer.num_nodes = 5; },
        "trainer.num_nodes=5 with trainer.devices=8 makes 40 ranks, and tensor 4 x pipeline 8 x context 1 parallelism needs a "
-       "multiple of 32; use 32 or 64 ranks"},
+       "multiple of 32; use 32 or 64 ranks, for example trainer.num_nodes=4"},
       {[](Settings& s) { s.trainer.num_nodes = s.trainer.devices = 1; },
        "trainer.num_nodes=1 with trainer.devices=1 makes 1 ranks, and tensor 4 x pipeline 8 x context 1 parallelism needs a "
-       "multiple of 32; use 32 ranks"},
+       "multiple of 32; use 32 ranks, for example trainer.num_nodes=32"},
       {[](Settings& s) { s.model.num_attention_heads = 54; },
        "model.tensor_model_parallel_size=4 does not divide model.num_attention_heads=54; use 1, 2, 3, 6, 9, 18, 27 or 54"},
       {[](Settings& s) { s.model.num_query_groups = 6; },

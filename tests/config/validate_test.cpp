@@ -120,8 +120,6 @@ TEST(Validate, NamesTheKeyTheValueAndWhatWouldWork) {
          s.model.profile.enabled = true, s.model.profile.ranks = {0, 8};
        },
        "model.nsys_profile.ranks: there is no rank 8; use ranks from 0 to 0"},
-      {[](Settings& s) { s.exp_manager.checkpoint.mode = BestCheckpoint::highest_loss; },
-       "exp_manager.checkpoint_callback_params.mode=max would keep the checkpoints with the highest validation loss; use min"},
       {[](Settings& s) { s.model.hidden_size = 1 << 20, s.model.num_layers = 10'000, s.model.num_attention_heads = 1 << 13; },
        "model.hidden_size=1048576 with model.num_layers=10000 makes 4.4e+16 parameters; the limit is 1e+15"},
       {[](Settings& s) {
