@@ -148,12 +148,21 @@ std::vector<std::string> recipe_folders() {
   if (const char* folder = std::getenv("TRIREME_RECIPES"); folder != nullptr && *folder != '\0') candidates.emplace_back(folder);
   std::error_code failed;
   if (const fs::path program = fs::read_symlink("/proc/self/exe", failed); !failed)
-    for (const char* place : {"recipes", "../recipes", "../share/trireme/recipes"})
+    // A build folder links to the recipes of its sources; an installed program has them under share.
+    for (const char* place : {"recipes", "../share/trireme/recipes", "../recipes"})
       candidates.push_back(program.parent_path() / place);
   std::vector<std::string> folders;
-  for (const fs::path& candidate : candidates)
-    if (fs::is_directory(candidate, failed)) folders.push_back(candidate.lexically_normal().string());
+  for (const fs::path& candidate : candidates) {
+    const std::string folder = fs::weakly_canonical(candidate, failed).string();
+    const bool is_new = std::ranges::find(folders, folder) == folders.end();
+    if (is_new && fs::is_directory(folder, failed)) folders.push_back(folder);
+  }
   return folders;
+}
+
+std::string shipped_summary(const std::string& name) {
+  const std::string path = find_shipped(name);
+  return path.empty() ? path : summary_of(path);
 }
 
 std::vector<ShippedRecipe> shipped_recipes() {
@@ -162,7 +171,8 @@ std::vector<ShippedRecipe> shipped_recipes() {
   for (const std::string& folder : recipe_folders()) {
     for (const fs::directory_entry& entry :
          fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, failed)) {
-      if (entry.path().extension() != ".yaml" || !is_file(entry.path())) continue;
+      const bool serves_others = entry.path().filename().string().starts_with('_');
+      if (entry.path().extension() != ".yaml" || serves_others || !is_file(entry.path())) continue;
       const std::string name = entry.path().lexically_relative(folder).replace_extension().string();
       // A name found in an earlier folder hides later ones, as it does when it is loaded.
       if (std::ranges::find(recipes, name, &ShippedRecipe::name) == recipes.end())
