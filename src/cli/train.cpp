@@ -8,6 +8,7 @@
 #include "config/runnable.h"
 #include "config/settings_printer.h"
 #include "data/open_dataset.h"
+#include "train/fit.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -59,9 +60,10 @@ int train(const TrainArguments& arguments) {
   if (arguments.resume) overrides.emplace_back("++exp_manager.resume_if_exists=true");
   ResolvedRecipe recipe = arguments.recipe.resolve(std::move(overrides));
   Settings& settings = recipe.settings;
+  if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data);
+  require_fit(settings, resources_here());
   require_runnable(settings);
   for (std::string& key : idle_settings(settings)) recipe.ignored_keys.push_back(std::move(key));
-  if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data);
   Trainer trainer({.settings = settings,
                    .settings_text = to_yaml(settings),
                    .ignored_keys = recipe.ignored_keys,
