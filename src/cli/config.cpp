@@ -1,8 +1,7 @@
-// trireme config and trireme recipes: what a recipe comes to, and which there are.
+// trireme config: what a recipe comes to.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
@@ -77,18 +76,6 @@ void add_config_command(CLI::App& app, int& status) {
       fmt::print("{}", arguments->json ? settings_json().dump(2) + "\n" : settings_help());
     else
       print_resolved(*arguments);
-    status = kDone;
-  });
-}
-
-void add_recipes_command(CLI::App& app, int& status) {
-  CLI::App* command =
-      app.add_subcommand("recipes", "List the recipes that come with the program.\n\nexample:  trireme recipes\n");
-  command->callback([&status] {
-    const auto recipes = shipped_recipes();
-    size_t width = 0;
-    for (const ShippedRecipe& recipe : recipes) width = std::max(width, recipe.name.size());
-    for (const ShippedRecipe& recipe : recipes) fmt::print("{:<{}}  {}\n", recipe.name, width, recipe.summary);
     status = kDone;
   });
 }
