@@ -40,16 +40,29 @@ std::string find_shipped(const std::string& name) {
   return {};
 }
 
+// What somebody may have meant by a name that no recipe has.
+std::string hint_for(const std::string& name) {
+  std::vector<std::string> names, namesakes;
+  bool is_group = false;
+  for (const ShippedRecipe& recipe : shipped_recipes()) {
+    names.push_back(recipe.name);
+    is_group = is_group || recipe.name.starts_with(name + "/");
+    if (recipe.name.ends_with("/" + name)) namesakes.push_back(recipe.name);
+  }
+  if (is_group) return fmt::format("; trireme recipes {}/ lists that group", name);
+  if (!namesakes.empty()) return fmt::format("; did you mean {}?", join_names(namesakes));
+  const std::string hint = did_you_mean(name, names);
+  return hint.empty() ? "; trireme recipes lists those there are" : hint;
+}
+
 std::string find_recipe(const std::string& name_or_path) {
   if (looks_like_path(name_or_path)) return name_or_path;  // reading it says what is wrong with it
   if (std::string shipped = find_shipped(name_or_path); !shipped.empty()) return shipped;
   if (is_file(name_or_path) || is_file(fs::path(name_or_path) / "config.yaml")) return name_or_path;
-  std::vector<std::string> names;
-  for (const ShippedRecipe& recipe : shipped_recipes()) names.push_back(recipe.name);
   throw UserError(
       "{}: no such recipe in {}{}", name_or_path,
       recipe_folders().empty() ? "any folder (set TRIREME_RECIPES)" : fmt::format("{}", fmt::join(recipe_folders(), ", ")),
-      did_you_mean(name_or_path, names));
+      hint_for(name_or_path));
 }
 
 // A file of a launcher's tree, conf/training/gpt3/5b.yaml, is the choice gpt3/5b of conf/config.yaml, where the keys stand that

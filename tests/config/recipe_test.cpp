@@ -28,6 +28,11 @@ TEST_F(RecipeFiles, AreFoundByNameAndByPath) {
 TEST_F(RecipeFiles, ThatAreNotThereNameTheNearest) {
   write("small.yaml", kSmall);
   EXPECT_TRUE(user_error_of([] { load_recipe("smal"); }).ends_with("; did you mean small?"));
+  write("group/big.yaml", kSmall);
+  write("herd/big.yaml", kSmall);
+  EXPECT_TRUE(user_error_of([] { load_recipe("big"); }).ends_with("; did you mean group/big or herd/big?"));
+  EXPECT_TRUE(user_error_of([] { load_recipe("group"); }).ends_with("; trireme recipes group/ lists that group"));
+  EXPECT_TRUE(user_error_of([] { load_recipe("nothing-like-any"); }).ends_with("; trireme recipes lists those there are"));
   const std::string absent = (folder_ / "absent.yaml").string();
   EXPECT_EQ(user_error_of([&] { load_recipe(absent); }), absent + ":1: cannot be opened: No such file or directory");
   EXPECT_EQ(user_error_of([&] { load_recipe(folder_.string()); }), folder_.string() + ":1: a folder, not a recipe file");
@@ -232,7 +237,8 @@ TEST_F(ShippedRecipes, HaveNoKeysWithoutEffect) {
 }
 
 TEST_F(ShippedRecipes, ThatOnlyServeOthersAreNotListed) {
-  for (const ShippedRecipe& recipe : shipped_recipes()) EXPECT_FALSE(fs::path(recipe.name).filename().string().starts_with('_'));
+  for (const ShippedRecipe& recipe : shipped_recipes())
+    EXPECT_FALSE(std::filesystem::path(recipe.name).filename().string().starts_with('_'));
   EXPECT_TRUE(user_error_of([] { resolve_recipe("gpt3/_base", {}); }).find("must be given") != std::string::npos);
   EXPECT_FALSE(shipped_summary("gpt3/_base").empty());
   EXPECT_EQ(shipped_summary("gpt3/nothing"), "");
