@@ -4,17 +4,18 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "config/recipe.h"
+#include "cli/recipe_arguments.h"
+#include "config/runnable.h"
 #include "config/settings_printer.h"
 #include "data/open_dataset.h"
+#include "train/fit.h"
 #include "train/trainer.h"
 
 namespace trireme {
 namespace {
 
 struct TrainArguments {
-  std::string recipe = "demo";
-  std::vector<std::string> overrides;
+  RecipeArguments recipe;
   bool resume = false;
   bool dry_run = false;
   bool op_times = false;
@@ -55,18 +56,19 @@ LoggedParameters logged_parameters(const Settings& settings) {
 }
 
 int train(const TrainArguments& arguments) {
-  std::vector<std::string> overrides = arguments.overrides;
+  std::vector<std::string> overrides;
   if (arguments.resume) overrides.emplace_back("++exp_manager.resume_if_exists=true");
-  ResolvedRecipe recipe = resolve_recipe(arguments.recipe, overrides);
+  ResolvedRecipe recipe = arguments.recipe.resolve(std::move(overrides));
   Settings& settings = recipe.settings;
   if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data);
-  std::string command = fmt::format("trireme train {}", arguments.recipe);
-  for (const std::string& override_text : arguments.overrides) command += " " + override_text;
+  require_fit(settings, resources_here());
+  require_runnable(settings);
+  for (std::string& key : idle_settings(settings)) recipe.ignored_keys.push_back(std::move(key));
   Trainer trainer({.settings = settings,
                    .settings_text = to_yaml(settings),
                    .ignored_keys = recipe.ignored_keys,
                    .logged_parameters = logged_parameters(settings),
-                   .command = command,
+                   .command = "trireme train " + arguments.recipe.text(),
                    .op_times = arguments.op_times ? OpTimes::yes : OpTimes::no});
   if (arguments.dry_run) {
     trainer.announce();
@@ -84,9 +86,7 @@ void add_train_command(CLI::App& app, int& status) {
                                          "examples:  trireme train demo\n"
                                          "           trireme train demo trainer.max_steps=50 trainer.precision=32\n"
                                          "           trireme train demo --resume\n");
-  command->add_option("recipe", arguments->recipe, "a shipped recipe (trireme recipes lists them) or the path of a YAML file")
-      ->capture_default_str();
-  command->add_option("overrides", arguments->overrides, "settings as key=value (trireme config --keys lists them)");
+  arguments->recipe.add_to(*command);
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the newest run of this recipe");
   command->add_flag("--dry-run", arguments->dry_run,
                     "check the recipe and the data, say what would happen and how much memory it takes, and stop");

@@ -42,6 +42,8 @@ double read_real(const Tree& value, const RealRange& range) {
 }
 
 bool read_boolean(const Tree& value) {
+  // NeMo recipes have 0 and 1 in places.
+  if (value.kind() == Tree::Kind::integer && (value.integer() == 0 || value.integer() == 1)) return value.integer() == 1;
   if (value.kind() != Tree::Kind::boolean) throw BadValue{"expected true or false"};
   return value.boolean();
 }

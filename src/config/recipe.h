@@ -17,7 +17,11 @@ struct ShippedRecipe {
   std::string path;
   std::string summary;  // the comment in its first line
 };
+// Files whose name starts with _ only serve others and are not recipes.
 std::vector<ShippedRecipe> shipped_recipes();
+
+// The comment in the first line of a shipped file, recipe or not; empty if there is no such file or comment.
+std::string shipped_summary(const std::string& name);
 
 // The recipe with everything it extends, references not yet resolved. A path ends with .yaml or .yml, or starts with / or a dot;
 // anything else is first looked up among the shipped recipes.

@@ -92,7 +92,7 @@ void Trainer::train_one_step() {
 void Trainer::validate() {
   if (validation_data_ == nullptr) return;
   const Stopwatch watch;
-  const int64_t batches = settings_.trainer.limit_val_batches;
+  const int64_t batches = validation_batches_;
   const int64_t micro_batches = batches * model_.global_batch_size / model_.micro_batch_size;
   const SamplerLayout layout{.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()};
   Loader loader(*validation_data_, layout, 0);

@@ -42,6 +42,7 @@ class Trainer {
   void say(const std::string& text);
   void start();  // allocates, then initialises or loads
   bool load_checkpoint_if_there();
+  void open_validation_data();
   void open_logs();
   RunOutcome train_to_the_end();
   void train_one_step();
@@ -61,6 +62,7 @@ class Trainer {
   Backend* backend_ = nullptr;           // the one of the two that the run uses
   Mesh mesh_ = Mesh::solo();
   std::unique_ptr<Dataset> train_data_, validation_data_;
+  int64_t validation_batches_ = 0;  // global batches of one validation
   RateBasis rates_;
   MemoryPlan plan_;
   std::vector<std::pair<std::string, int64_t>> other_memory_;  // what the plan's arenas do not hold

@@ -10,6 +10,8 @@
 #include "data/open_dataset.h"
 #include "train/batch_ramp.h"
 #include "train/engine_checkpoint.h"
+#include "train/fit.h"
+#include "train/run_size.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -17,18 +19,6 @@ namespace {
 
 EngineSettings engine_settings(const Settings& settings) {
   return {.model = settings.model, .precision = settings.trainer.precision, .gradient_clip = settings.trainer.gradient_clip_val};
-}
-
-ModelDimensions dimensions(const ModelSettings& model) {
-  return {.layers = model.num_layers,
-          .width = model.hidden_size,
-          .ffn_width = model.ffn_hidden_size,
-          .heads = model.num_attention_heads,
-          .groups = model.groups(),
-          .head_width = model.head_width(),
-          .vocabulary = model.padded_vocabulary(),
-          .sequence_length = model.encoder_seq_length,
-          .gated_mlp = is_gated(model.activation) ? GatedMlp::yes : GatedMlp::no};
 }
 
 DevicePeak measured_peak(Backend& backend, Precision precision) {
@@ -57,7 +47,7 @@ Trainer::Trainer(RunRequest request)
       timed_(request_.op_times == OpTimes::yes ? std::make_unique<TimedBackend>(*machine_) : nullptr),
       backend_(timed_ ? timed_.get() : machine_.get()),
       rates_{.formula = FlopsFormula::full,
-             .flops_per_sample = model_flops_per_sample(dimensions(model_), FlopsFormula::full),
+             .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
              .devices = mesh_.size(),
              .peak = measured_peak(*machine_, settings_.trainer.precision)},
       folder_(RunFolder::choose(settings_.exp_manager, settings_.exp_manager.resume_if_exists ? Resume::yes : Resume::no)) {
@@ -68,18 +58,41 @@ Trainer::Trainer(RunRequest request)
         "exp_manager.resume_ignore_no_checkpoint=true to start anew",
         folder_.checkpoints().string());
   const ModelSettings& m = model_;
-  train_data_ = open_dataset(m.data, m.vocab_size, Split::train, m.encoder_seq_length, samples_to_train(), m.seed);
-  if (settings_.trainer.val_check_interval > 0 && settings_.trainer.limit_val_batches > 0) {
-    const int64_t validations = settings_.trainer.max_steps / settings_.trainer.val_check_interval + 1;
-    validation_data_ = open_dataset(m.data, m.vocab_size, Split::validation, m.encoder_seq_length,
-                                    validations * settings_.trainer.limit_val_batches * m.global_batch_size, m.seed);
-  }
+  // First, because it is quick: the samples of a long run take minutes to index.
   plan_ = plan_memory(engine_settings(settings_), *backend_, m.global_batch_size / m.micro_batch_size);
   if (settings_.exp_manager.create_checkpoint_callback)
     other_memory_.emplace_back("checkpoint copy", 3 * size_of(DType::f32) * true_parameter_count(model_));
+  auto memory = plan_.rows();
+  memory.insert(memory.end(), other_memory_.begin(), other_memory_.end());
+  require_memory(memory, resources_here());
+  constexpr int64_t kManySamples = 5'000'000;
+  if (samples_to_train() > kManySamples)
+    say(fmt::format("indexing {} training samples; fewer trainer.max_steps start sooner",
+                    format_count(static_cast<double>(samples_to_train()))));
+  train_data_ = open_dataset(m.data, m.vocab_size, Split::train, m.encoder_seq_length, samples_to_train(), m.seed);
+  open_validation_data();
   // What the program still grows by: code not yet touched, stacks of its threads, log buffers. Measured: 5 to 9 MiB.
   constexpr int64_t kLaterGrowth = int64_t{6} << 20;
   other_memory_.emplace_back("program and data", resident_bytes() + kLaterGrowth);
+}
+
+void Trainer::open_validation_data() {
+  const TrainerSettings& trainer = settings_.trainer;
+  validation_batches_ = trainer.limit_val_batches;
+  const bool is_share = trainer.limit_val_share > 0;
+  if (trainer.val_check_interval == 0 || (validation_batches_ == 0 && !is_share)) return;
+  const int64_t validations = trainer.max_steps / trainer.val_check_interval + 1;
+  // Asking for one sample gives the data once through, of which a share is taken.
+  const int64_t samples = is_share ? 1 : validations * validation_batches_ * model_.global_batch_size;
+  validation_data_ =
+      open_dataset(model_.data, model_.vocab_size, Split::validation, model_.encoder_seq_length, samples, model_.seed);
+  if (!is_share) return;
+  const auto batches = static_cast<double>(validation_data_->size() / model_.global_batch_size);
+  validation_batches_ = static_cast<int64_t>(batches * trainer.limit_val_share);
+  if (validation_batches_ == 0)
+    throw UserError(
+        "trainer.limit_val_batches={}: the validation data has {} samples, less than a batch of {}; use a whole number",
+        trainer.limit_val_share, validation_data_->size(), model_.global_batch_size);
 }
 
 int64_t Trainer::samples_to_train() const {
