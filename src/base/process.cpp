@@ -1,10 +1,16 @@
 #include "base/process.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 
 namespace trireme {
 namespace {
@@ -54,6 +60,40 @@ int64_t left_in_groups() {
 }
 
 }  // namespace
+
+std::string command_line() {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string line;
+  for (std::string word; std::getline(file, word, '\0');) {
+    if (!line.empty()) line += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? "'\\''" : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+MemoryUse memory_use() {
+  std::array<char, 4096> buffer{};
+  const int descriptor = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return {};
+  const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+  ::close(descriptor);
+  const std::string_view status(buffer.data(), static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  const auto bytes_after = [&](std::string_view key) {
+    const size_t at = status.find(key);
+    const size_t digits = at == std::string_view::npos ? at : status.find_first_of("0123456789", at);
+    int64_t kilobytes = 0;
+    if (digits != std::string_view::npos) std::from_chars(status.data() + digits, status.data() + status.size(), kilobytes);
+    return kilobytes * 1024;
+  };
+  return {.now = bytes_after("VmRSS:"), .peak = bytes_after("VmHWM:")};
+}
 
 int64_t resident_bytes() { return status_kilobytes("VmRSS:") * 1024; }
 int64_t peak_resident_bytes() { return status_kilobytes("VmHWM:") * 1024; }

@@ -30,6 +30,7 @@ struct TrainerSettings {                     // trainer.*
   int64_t log_every_n_steps = 1;
   int64_t max_epochs = 0;                    // of limit_train_batches steps; 0: as many as max_steps needs
   int64_t limit_train_batches = 0;           // steps of an epoch; 0: max_steps
+  int64_t console_every_n_steps = 0;         // ours: lines on the terminal; 0: log_every_n_steps
   int64_t val_check_interval = 0;            // steps; 0: no validation
   double val_check_share = 0;                // the same as a share of max_steps; 0 once it is turned into steps
   int64_t limit_val_batches = 50;            // global batches a validation
@@ -51,13 +52,20 @@ struct ExpManagerSettings {                  // exp_manager.*
   std::string explicit_log_dir;              // the run's folder; empty: exp_dir/name/<time>
   std::string exp_dir = "runs";
   std::string name = "gpt";
+  std::string version;                       // the folder under exp_dir/name; empty: by the time, or by number
+  bool use_datetime_version = true;
   bool resume_if_exists = false;
   bool resume_ignore_no_checkpoint = false;
   std::string resume_from_checkpoint;        // a checkpoint of another run to start from
   bool create_checkpoint_callback = true;
   bool create_dllogger_logger = true;
   bool create_tensorboard_logger = true;
+  std::string dllogger_json_file;            // dllogger_logger_kwargs.json_file; empty: dllogger/rank-0/dllogger.json
+  bool dllogger_stdout = false;              // dllogger_logger_kwargs.stdout
+  bool log_step_timing = true;
   int64_t step_timing_buffer = 5;            // step_timing_kwargs.buffer_size: steps in the running mean of the step time
+  bool log_tflops_per_sec_per_gpu = true;
+  std::vector<std::string> files_to_copy;
   CheckpointSettings checkpoint;
 };
 

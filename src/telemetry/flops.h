@@ -40,6 +40,7 @@ struct RateBasis {
   double flops_per_sample = 0;
   int64_t devices = 1;
   DevicePeak peak = {};
+  double causal_flops_per_sample = 0;  // by the other formula, where both are shown; 0: it is not
 
   double tflops_per_device(double samples, double seconds) const;
   double mfu(double tflops_per_device) const { return peak.tflops > 0 ? tflops_per_device / peak.tflops : 0; }

@@ -11,6 +11,7 @@
 #include "train/batch_ramp.h"
 #include "train/engine_checkpoint.h"
 #include "train/fit.h"
+#include "train/run_files.h"
 #include "train/run_size.h"
 #include "train/trainer.h"
 
@@ -49,9 +50,11 @@ Trainer::Trainer(RunRequest request)
       rates_{.formula = FlopsFormula::full,
              .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
              .devices = mesh_.size(),
-             .peak = measured_peak(*machine_, settings_.trainer.precision)},
+             .peak = measured_peak(*machine_, settings_.trainer.precision),
+             .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::causal)},
       folder_(RunFolder::choose(settings_.exp_manager, settings_.exp_manager.resume_if_exists ? Resume::yes : Resume::no)) {
   const ExpManagerSettings& logs = settings_.exp_manager;
+  require_files_to_copy(logs);
   if (logs.resume_if_exists && !logs.resume_ignore_no_checkpoint && checkpoint_steps(folder_.checkpoints()).empty())
     throw UserError(
         "there is no checkpoint in {} to resume from; leave out --resume, or set "
@@ -102,13 +105,6 @@ int64_t Trainer::samples_to_train() const {
   return consumed + (settings_.trainer.max_steps - step) * model_.global_batch_size;
 }
 
-void Trainer::say(const std::string& text) {
-  if (telemetry_ != nullptr)
-    telemetry_->message(text);
-  else
-    fmt::print(stderr, "{}\n", text);
-}
-
 void Trainer::announce() {
   const Dims d = dims_of(model_, model_.micro_batch_size, model_.encoder_seq_length);
   const auto table = parameter_table(model_);
@@ -129,7 +125,6 @@ void Trainer::announce() {
 }
 
 void Trainer::start() {
-  folder_.claim();
   arenas_.emplace(Arenas::like(plan_.arenas, *backend_));
   engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, *arenas_);
   backend_scratch_.emplace("backend scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); });
@@ -149,7 +144,7 @@ void Trainer::start() {
 bool Trainer::load_checkpoint_if_there() {
   if (!settings_.exp_manager.resume_if_exists) return false;
   const auto newest = load_newest(folder_.checkpoints(), [&](const CheckpointManifest&) { return checkpoint_tensors(*engine_); });
-  for (const std::string& line : newest.skipped) say("warning: " + line);
+  for (const std::string& line : newest.skipped) warn(line);
   if (!newest.checkpoint) return false;
   const CheckpointInfo& info = newest.checkpoint->manifest.info;
   engine_->restore_updates(info.state.at("updates").get<int64_t>());
