@@ -63,15 +63,15 @@ def main():
                                  f'exp_manager.explicit_log_dir={folder}/{Path(recipe).stem}-{number}'])
                 report = json.loads(output)
                 seconds = report['step_seconds']
-                steps[name].append(seconds['median'])
+                steps[name].append(seconds['min'])
                 say(f"STEP recipe={recipe} machine='{report['machine']}' commit={report['commit']} median_ms={seconds['median'] * 1e3:.2f} "
                     f"mean_ms={seconds['mean'] * 1e3:.2f} min_ms={seconds['min'] * 1e3:.2f} max_ms={seconds['max'] * 1e3:.2f}")
     load_after = os.getloadavg()[0]
 
     mean_cost, median_cost = (statistics.median(cost[i] for cost in costs['all']) for i in (0, 1))
-    table = ['| model | step, median | logs, mean | share | logs, median | share |', '|---|---|---|---|---|---|']
-    for name, medians in steps.items():
-        step = statistics.median(medians) * 1e6
+    table = ['| model | fastest step | logs, mean | share | logs, median | share |', '|---|---|---|---|---|---|']
+    for name, fastest in steps.items():
+        step = min(fastest) * 1e6  # so that a busy machine does not make the share look small
         table.append(f'| {name} | {step / 1e3:.1f} ms | {mean_cost:.1f} us | {mean_cost / step:.3%} | {median_cost:.1f} us | '
                      f'{median_cost / step:.3%} |')
     sinks = ['| sinks | mean | median |', '|---|---|---|']
@@ -83,7 +83,7 @@ def main():
     report = '\n'.join([
         f'# What the logs cost a step, {date}', '',
         'All logs of a run (terminal, DLLogger, TensorBoard, metrics.csv, text logs, MLPerf lines, summary) write every step, to files on',
-        f'the disk of the build. Median of {arguments.rounds} rounds.', '', *table, '',
+        f'the disk of the build; medians of {arguments.rounds} rounds, against the fastest step of all of them.', '', *table, '',
         f'Steps of {mean_cost / 0.005 / 1e3:.1f} ms and longer spend less than 0.5% on logs. Sink by sink; "none" is what every step '
         'pays: reading', 'the memory in use, rates, and outliers.', '', *sinks, '',
         f'- command: `{command.strip()}`', f'- commit: {commit(str(ROOT))}', f'- machine: {machine()}',
