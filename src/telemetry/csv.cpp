@@ -64,6 +64,7 @@ Cell mfu(const Row& row) {
 
 constexpr const char *kTrainTime = "time/train", *kValidationTime = "time/val";
 
+// The last one is a number in every row: spaces that fill a page (log_file.h) after an empty cell would make it a text.
 constexpr std::array kColumns{
     Column{"step", [](const Row& row) { return Cell(static_cast<double>(row.step)); }},
     Column{"epoch", of_step<&StepRecord::epoch>},
@@ -75,6 +76,8 @@ constexpr std::array kColumns{
     Column{"global_batch_size", of_step<&StepRecord::global_batch_size>},
     Column{"train_step_timing in s", of_step<&StepRecord::mean_step_seconds>},
     Column{"train_step_timing_raw in s", of_step<&StepRecord::step_seconds>},
+    Column{"memory_allocated", known_of_step<&StepRecord::memory_bytes>},
+    Column{"peak_memory_usage", known_of_step<&StepRecord::peak_memory_bytes>},
     Column{"throughput/batches_per_sec", rate<&TrainedTotals::batches>},
     Column{"throughput/samples_per_sec", rate<&TrainedTotals::samples>},
     Column{"throughput/tokens_per_sec", rate<&TrainedTotals::tokens>},
@@ -87,8 +90,6 @@ constexpr std::array kColumns{
     Column{kTrainTime, [](const Row& row) { return Cell(row.train_seconds); }},
     Column{kValidationTime, [](const Row& row) { return Cell(row.validation_seconds); }},
     Column{"time/total", [](const Row& row) { return Cell(row.train_seconds + row.validation_seconds); }},
-    Column{"memory_allocated", known_of_step<&StepRecord::memory_bytes>},
-    Column{"peak_memory_usage", known_of_step<&StepRecord::peak_memory_bytes>},
 };
 
 void append_row(std::string& out, const Row& row) {
