@@ -149,7 +149,7 @@ void add_train_command(CLI::App& app, int& status) {
                                          "examples:  trireme train demo\n"
                                          "           trireme train demo trainer.max_steps=50 trainer.precision=32\n"
                                          "           trireme train demo --resume\n"
-                                         "           trireme train gpt3/126m model.global_batch_size=4 --benchmark\n");
+                                         "           trireme train demo --benchmark\n");
   arguments->recipe.add_to(*command);
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the newest run of this recipe");
   command->add_flag("--dry-run", arguments->dry_run,

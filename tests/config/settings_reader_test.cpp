@@ -36,9 +36,11 @@ TEST(SettingsReader, EveryFieldCanBeChangedAndWrittenBack) {
 batch_size: 330
 micro_batch_size: 15
 trainer: {num_nodes: 2, devices: 9240, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5, max_epochs: 3,
-  limit_train_batches: 4, val_check_interval: 6, limit_val_batches: 0.25, gradient_clip_val: 0.5, on_nonfinite: stop,
+  console_every_n_steps: 7,  limit_train_batches: 4, val_check_interval: 6, limit_val_batches: 0.25, gradient_clip_val: 0.5, on_nonfinite: stop,
   backend: reference, threads: 9}
-exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, resume_if_exists: true, resume_ignore_no_checkpoint: true,
+exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, version: mine, use_datetime_version: false,
+  dllogger_logger_kwargs: {json_file: log.json, stdout: true}, log_step_timing: false, log_tflops_per_sec_per_gpu: false,
+  files_to_copy: [one], resume_if_exists: true, resume_ignore_no_checkpoint: true,
   resume_from_checkpoint: from, create_checkpoint_callback: false, create_dllogger_logger: false,
   create_tensorboard_logger: false, step_timing_kwargs: {buffer_size: 11},
   checkpoint_callback_params: {every_n_train_steps: 12, save_top_k: 13, mode: max, keep_last: 14}}
