@@ -96,7 +96,6 @@ struct DataSettings {                        // model.data.*
 };
 
 struct TokenizerSettings {                   // model.tokenizer.*
-  std::string library = "megatron";
   std::string type;                          // GPT2BPETokenizer, bpe, ...
   std::string model;                         // the file of a sentencepiece model
 };
