@@ -168,7 +168,6 @@ const std::vector<std::string>& keys_without_effect() {
       "model.memory_profile",
       "model.target",
       "model.nemo_version",
-      "model.tokenizer.library",
       "model.tokenizer.vocab_file",
       "model.tokenizer.merge_file",
       "model.tokenizer.delimiter",

@@ -123,6 +123,7 @@ const Effect kEffects[] = {
     {"model.nsys_profile.end_step", "12"},
     {"model.nsys_profile.ranks", "[0,1]"},
     {"model.nsys_profile.gen_shape", "true"},
+    {"model.tokenizer.library", "sentencepiece", "model.data.data_impl=mock model.tokenizer.type=GPT2BPETokenizer"},
     {"model.tokenizer.type", "GPT2BPETokenizer", kNoVocabulary},
     {"model.tokenizer.model", "spm.model", "model.data.data_impl=mmap"},
     {"model.optim.name", "distributed_fused_adam"},

@@ -35,14 +35,14 @@ TEST(SettingsReader, EveryFieldCanBeChangedAndWrittenBack) {
   const char* text = R"(
 batch_size: 330
 micro_batch_size: 15
-trainer: {num_nodes: 2, devices: 9240, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5, max_epochs: 3,
+trainer: {num_nodes: 2, devices: 3, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5, max_epochs: 3,
   limit_train_batches: 4, val_check_interval: 6, limit_val_batches: 0.25, gradient_clip_val: 0.5, on_nonfinite: stop,
   backend: reference, threads: 9}
 exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, resume_if_exists: true, resume_ignore_no_checkpoint: true,
   resume_from_checkpoint: from, create_checkpoint_callback: false, create_dllogger_logger: false,
   create_tensorboard_logger: false, step_timing_kwargs: {buffer_size: 11},
   checkpoint_callback_params: {every_n_train_steps: 12, save_top_k: 13, mode: max, keep_last: 14}}
-model: {micro_batch_size: 15, global_batch_size: 660, rampup_batch_size: [17, 18, 19], tensor_model_parallel_size: 20,
+model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 18, 19], tensor_model_parallel_size: 20,
   pipeline_model_parallel_size: 21, virtual_pipeline_model_parallel_size: 5, context_parallel_size: 22, sequence_parallel: true,
   encoder_seq_length: 23, max_position_embeddings: 24, num_layers: 25, hidden_size: 26, ffn_hidden_size: 27,
   num_attention_heads: 28, num_query_groups: 29, kv_channels: 30, vocab_size: 31, make_vocab_size_divisible_by: 32,
@@ -56,7 +56,7 @@ model: {micro_batch_size: 15, global_batch_size: 660, rampup_batch_size: [17, 18
   fp8_params: true, fp8_wgrad: false, fp8_margin: 51, fp8_interval: 52, fp8_amax_history_len: 53,
   fp8_amax_compute_algo: most_recent, reduce_amax: false,
   nsys_profile: {enabled: true, trace: [osrt], start_step: 54, end_step: 55, ranks: [56], gen_shape: true},
-  tokenizer: {type: bpe, model: spm.model},
+  tokenizer: {library: sentencepiece, type: bpe, model: spm.model},
   optim: {name: fused_adam, lr: 0.41, weight_decay: 0.42, betas: [0.43, 0.44], eps: 0.45, bucket_cap_mb: 57,
     overlap_grad_sync: true, overlap_param_sync: true, grad_sync_dtype: bf16,
     sched: {name: constant, warmup_steps: 46.5, constant_steps: 47, min_lr: 0.48, max_steps_for_lr_sched: 58.5}},
@@ -151,7 +151,7 @@ TEST(SettingsReader, LitgptCountsTheSamplesOfADevice) {
   };
   EXPECT_EQ(model("batch_size: 125\nmicro_batch_size: 5").micro_batch_size, 5);
   EXPECT_EQ(model("batch_size: 125\nmicro_batch_size: 5").global_batch_size, 500);
-  EXPECT_EQ(model("batch_size: 6\nmicro_batch_size: 6\nmodel: {tensor_model_parallel_size: 2}").global_batch_size, 12);
+  EXPECT_EQ(model("batch_size: 6\nmicro_batch_size: 6\nmodel: {tensor_model_parallel_size: 2}").global_batch_size, 24);
   const auto error = [&](const std::string& keys) { return user_error_of([&] { model(keys); }); };
   EXPECT_EQ(error("batch_size: 5\nmicro_batch_size: 125"),
             "micro_batch_size=125 is larger than batch_size=5, which leaves 0 micro-batches to accumulate; they are swapped: use "
