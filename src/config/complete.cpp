@@ -9,9 +9,13 @@ namespace trireme {
 
 namespace {
 
-bool is_given(const Tree& recipe, std::string_view key) {
+// Who gave a key: what a user types counts for more than what stands in a file.
+enum class Giver : uint8_t { nobody, file, command_line };
+
+Giver giver_of(const Tree& recipe, std::string_view key) {
   const Tree* value = recipe.find(key);
-  return value != nullptr && !value->is_null();
+  if (value == nullptr || value->is_null()) return Giver::nobody;
+  return value->origin.file && value->origin.line == 0 ? Giver::command_line : Giver::file;
 }
 
 // Shares of an epoch become steps. An epoch is what trainer.max_steps consumes: the samples are drawn for exactly that many.
@@ -28,8 +32,8 @@ void complete_steps(TrainerSettings& trainer) {
 void complete_vocabulary(ModelSettings& model) {
   // Made-up data has no tokenizer to ask, but its recipes name the one whose size they mean.
   constexpr int64_t kGpt2Vocabulary = 50257;
-  if (model.vocab_size == 0 && model.data.data_impl != "text" && model.tokenizer.type == "GPT2BPETokenizer")
-    model.vocab_size = kGpt2Vocabulary;
+  const bool is_gpt2 = model.tokenizer.library == "megatron" && model.tokenizer.type == "GPT2BPETokenizer";
+  if (model.vocab_size == 0 && model.data.data_impl != "text" && is_gpt2) model.vocab_size = kGpt2Vocabulary;
 }
 
 void complete_data(const Tree& recipe, ModelSettings& model) {
@@ -42,7 +46,8 @@ void complete_data(const Tree& recipe, ModelSettings& model) {
                     model.encoder_seq_length, length->where_suffix());
 }
 
-// LitGPT counts a device's samples, NeMo those of all devices.
+// LitGPT counts a device's samples, NeMo those of all devices. In LitGPT every device has samples of its own; where several share
+// a model here, the step still has as many.
 void complete_litgpt_batch(const Tree& recipe, Settings& settings) {
   const int64_t batch = settings.litgpt.batch_size, micro = settings.litgpt.micro_batch_size;
   if (batch == 0 && micro == 0) return;
@@ -57,16 +62,19 @@ void complete_litgpt_batch(const Tree& recipe, Settings& settings) {
   if (batch % micro != 0)
     throw UserError("micro_batch_size={} does not divide batch_size={}; use for example batch_size={}", micro, batch,
                     batch / micro * micro);
-  const int64_t devices = std::max<int64_t>(1, settings.ranks() / std::max<int64_t>(1, settings.model_ranks()));
   ModelSettings& model = settings.model;
   const auto take = [&](const char* key, int64_t& member, const char* litgpt_key, int64_t litgpt_value, int64_t value) {
-    if (is_given(recipe, key) && member != value)
+    const Giver nemo = giver_of(recipe, key), litgpt = giver_of(recipe, litgpt_key);
+    if (member != value && nemo == litgpt)
       throw UserError("{}={} contradicts {}={}, which asks for {}; remove one of them, for example with ~{}", key, member,
                       litgpt_key, litgpt_value, value, litgpt_key);
-    member = value;
+    if (nemo > litgpt)
+      settings.litgpt = {};
+    else
+      member = value;
   };
   take("model.micro_batch_size", model.micro_batch_size, "micro_batch_size", micro, micro);
-  take("model.global_batch_size", model.global_batch_size, "batch_size", batch, batch * devices);
+  take("model.global_batch_size", model.global_batch_size, "batch_size", batch, batch * settings.ranks());
 }
 
 }  // namespace

@@ -37,14 +37,16 @@ Row<Struct> duration(std::string key, double Struct::*member, std::string help) 
 // One of the two members holds it; the other is 0.
 template <class Struct>
 Row<Struct> count_or_share(std::string key, int64_t Struct::*count, double Struct::*share, IntegerRange range, std::string help) {
+  const std::string accepts = fmt::format("{}, or a share from 0.0 to 1.0", range.text());
   return {std::move(key),
           "number",
-          fmt::format("{}, or a share from 0.0 to 1.0", range.text()),
+          accepts,
           std::move(help),
           [=](Struct& s, const Tree& value) {
             const bool is_share = value.kind() == Tree::Kind::real && value.real() <= 1;
-            s.*share = is_share ? read_real(value, {0, 1}) : 0;
-            s.*count = is_share ? 0 : read_integer(value, range);
+            if (is_share && value.real() < 0) throw BadValue{"expected " + accepts};
+            s.*share = is_share ? value.real() : 0;
+            s.*count = is_share ? 0 : read_integer(value, range, accepts);
           },
           [=](const Struct& s) {
             if (s.*share != 0) return Tree(s.*share);
@@ -57,12 +59,9 @@ template <class Struct>
 Row<Struct> whole_or_count(std::string key, int64_t Struct::*count, IntegerRange range, std::string help) {
   Row<Struct> row = integer(std::move(key), count, range, std::move(help));
   row.accepts += ", or 1.0";
-  row.read = [=, read = std::move(row.read)](Struct& s, const Tree& value) {
-    if (value.kind() == Tree::Kind::real && value.real() == 1) {
-      s.*count = 0;
-      return;
-    }
-    read(s, value);
+  row.read = [=, accepts = row.accepts](Struct& s, const Tree& value) {
+    const bool is_all = value.kind() == Tree::Kind::real && value.real() == 1;
+    s.*count = is_all ? 0 : read_integer(value, range, accepts);
   };
   return row;
 }

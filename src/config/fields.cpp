@@ -24,12 +24,14 @@ std::string RealRange::text() const {
   return fmt::format("a number from {} to {}{}{}", least, end == Most::excluded ? "below " : "", most, null ? " or null" : "");
 }
 
-int64_t read_integer(const Tree& value, const IntegerRange& range) {
+int64_t read_integer(const Tree& value, const IntegerRange& range, const std::string& accepts) {
   if (value.is_null() && range.null) return *range.null;
   const auto number = as_integer(value);
-  if (!number || *number < range.least || *number > range.most) throw BadValue{"expected " + range.text()};
+  if (!number || *number < range.least || *number > range.most) throw BadValue{"expected " + accepts};
   return *number;
 }
+
+int64_t read_integer(const Tree& value, const IntegerRange& range) { return read_integer(value, range, range.text()); }
 
 double read_real(const Tree& value, const RealRange& range) {
   if (value.is_null() && range.null) return *range.null;

@@ -54,6 +54,7 @@ struct Choice {
 };
 
 int64_t read_integer(const Tree& value, const IntegerRange& range);
+int64_t read_integer(const Tree& value, const IntegerRange& range, const std::string& accepts);  // of a key that takes more
 double read_real(const Tree& value, const RealRange& range);
 bool read_boolean(const Tree& value);
 std::string read_text(const Tree& value);

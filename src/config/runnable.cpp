@@ -74,6 +74,7 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"model.ub_tp_comm_overlap", model.tensor_model_parallel_size > 1},
       {"model.overlap_p2p_comm", interleaved},
       {"model.batch_p2p_comm", interleaved},
+      {"model.optim.name", shares_gradients},  // the distributed ones share the optimizer's state among ranks
       {"model.optim.bucket_cap_mb", shares_gradients},
       {"model.optim.overlap_", shares_gradients},
       {"model.optim.grad_sync_dtype", shares_gradients},

@@ -104,7 +104,7 @@ struct DataSettings {                        // model.data.*
 };
 
 struct TokenizerSettings {                   // model.tokenizer.*
-  std::string library = "megatron";
+  std::string library = "megatron";          // or sentencepiece, huggingface
   std::string type;                          // GPT2BPETokenizer, bpe, ...
   std::string model;                         // the file of a sentencepiece model
 };

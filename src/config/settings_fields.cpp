@@ -149,8 +149,8 @@ std::vector<Row<DataSettings>> data_rows() {
 std::vector<Row<TokenizerSettings>> tokenizer_rows() {
   using S = TokenizerSettings;
   return {
-      text("library", &S::library, S{}.library, "where the tokenizer comes from"),
-      text("type", &S::type, "", "the tokenizer; GPT2BPETokenizer has 50257 tokens"),
+      text_choice("library", &S::library, {"megatron", "sentencepiece", "huggingface"}, "where the tokenizer comes from"),
+      text("type", &S::type, "", "the tokenizer; megatron's GPT2BPETokenizer has 50257 tokens"),
       text("model", &S::model, "", "file of a sentencepiece model"),
   };
 }

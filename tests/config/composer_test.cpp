@@ -179,5 +179,29 @@ TEST_F(LauncherTree, NamesShippedRecipesByTrainingToo) {
   EXPECT_EQ(resolve_recipe(mine, {}).settings.trainer.max_steps, 9);
 }
 
+// LitGPT's recipes take their batch from the environment.
+TEST_F(LauncherTree, LitgptBatchesFromTheEnvironmentAndTheCommandLine) {
+  write("lit.yaml",
+        "batch_size: ${oc.env:BATCH_SIZE,125}\nmicro_batch_size: ${oc.env:MICRO_BATCH_SIZE,5}\nmodel: {vocab_size: 64}\n");
+  const auto batches = [](const std::vector<std::string>& changes) {
+    const ModelSettings model = resolve_recipe("lit", changes).settings.model;
+    return std::pair(model.global_batch_size, model.micro_batch_size);
+  };
+  EXPECT_EQ(batches({}), std::pair(int64_t{125}, int64_t{5}));
+  EXPECT_EQ(batches({"trainer.devices=8"}), std::pair(int64_t{1000}, int64_t{5}));
+  EXPECT_EQ(batches({"batch_size=6", "micro_batch_size=6"}), std::pair(int64_t{6}, int64_t{6}));
+  EXPECT_EQ(batches({"model.global_batch_size=20"}), std::pair(int64_t{20}, int64_t{5}));
+  EXPECT_EQ(batches({"model.global_batch_size=8", "model.micro_batch_size=2"}), std::pair(int64_t{8}, int64_t{2}));
+  setenv("BATCH_SIZE", "5", 1);
+  setenv("MICRO_BATCH_SIZE", "125", 1);
+  EXPECT_EQ(user_error_of([&] { batches({}); }),
+            "micro_batch_size=125 is larger than batch_size=5, which leaves 0 micro-batches to accumulate; they are swapped: use "
+            "batch_size=125 micro_batch_size=5");
+  setenv("BATCH_SIZE", "six", 1);
+  EXPECT_TRUE(user_error_of([&] { batches({}); }).starts_with("batch_size=six: expected an integer from 0 to 1048576 or null"));
+  unsetenv("BATCH_SIZE");
+  unsetenv("MICRO_BATCH_SIZE");
+}
+
 }  // namespace
 }  // namespace trireme

@@ -218,6 +218,7 @@ model:
   EXPECT_TRUE(user_error_of([&] { resolve_recipe(path, {}); }).starts_with("model.data.data_prefix must be given"));
   const ResolvedRecipe recipe = resolve_recipe(
       path, {"model.data.data_impl=mock", "model.data.data_prefix=[.5,/data/a,.5,/data/b]", "trainer.max_steps=10"});
+  EXPECT_TRUE(resolve_recipe(path, {"model.data.data_impl=mock"}).settings.model.data.data_prefix.empty());
   EXPECT_EQ(recipe.settings.trainer.max_steps, 10);
   EXPECT_EQ(recipe.settings.model.vocab_size, 50257);
   EXPECT_EQ(recipe.settings.model.max_position_embeddings, 512);

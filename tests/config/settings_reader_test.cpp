@@ -35,8 +35,8 @@ TEST(SettingsReader, EveryFieldCanBeChangedAndWrittenBack) {
   const char* text = R"(
 batch_size: 330
 micro_batch_size: 15
-trainer: {num_nodes: 2, devices: 9240, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5, max_epochs: 3,
-  console_every_n_steps: 7,  limit_train_batches: 4, val_check_interval: 6, limit_val_batches: 0.25, gradient_clip_val: 0.5, on_nonfinite: stop,
+trainer: {num_nodes: 2, devices: 3, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5, max_epochs: 3,
+  console_every_n_steps: 7, limit_train_batches: 4, val_check_interval: 6, limit_val_batches: 0.25, gradient_clip_val: 0.5, on_nonfinite: stop,
   backend: reference, threads: 9}
 exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, version: mine, use_datetime_version: false,
   dllogger_logger_kwargs: {json_file: log.json, stdout: true}, log_step_timing: false, log_tflops_per_sec_per_gpu: false,
@@ -44,7 +44,7 @@ exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, version: mine, 
   resume_from_checkpoint: from, create_checkpoint_callback: false, create_dllogger_logger: false,
   create_tensorboard_logger: false, step_timing_kwargs: {buffer_size: 11},
   checkpoint_callback_params: {every_n_train_steps: 12, save_top_k: 13, mode: max, keep_last: 14}}
-model: {micro_batch_size: 15, global_batch_size: 660, rampup_batch_size: [17, 18, 19], tensor_model_parallel_size: 20,
+model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 18, 19], tensor_model_parallel_size: 20,
   pipeline_model_parallel_size: 21, virtual_pipeline_model_parallel_size: 5, context_parallel_size: 22, sequence_parallel: true,
   encoder_seq_length: 23, max_position_embeddings: 24, num_layers: 25, hidden_size: 26, ffn_hidden_size: 27,
   num_attention_heads: 28, num_query_groups: 29, kv_channels: 30, vocab_size: 31, make_vocab_size_divisible_by: 32,
@@ -153,7 +153,7 @@ TEST(SettingsReader, LitgptCountsTheSamplesOfADevice) {
   };
   EXPECT_EQ(model("batch_size: 125\nmicro_batch_size: 5").micro_batch_size, 5);
   EXPECT_EQ(model("batch_size: 125\nmicro_batch_size: 5").global_batch_size, 500);
-  EXPECT_EQ(model("batch_size: 6\nmicro_batch_size: 6\nmodel: {tensor_model_parallel_size: 2}").global_batch_size, 12);
+  EXPECT_EQ(model("batch_size: 6\nmicro_batch_size: 6\nmodel: {tensor_model_parallel_size: 2}").global_batch_size, 24);
   const auto error = [&](const std::string& keys) { return user_error_of([&] { model(keys); }); };
   EXPECT_EQ(error("batch_size: 5\nmicro_batch_size: 125"),
             "micro_batch_size=125 is larger than batch_size=5, which leaves 0 micro-batches to accumulate; they are swapped: use "
@@ -178,8 +178,10 @@ TEST(SettingsReader, ValuesThatNoSettingAccepts) {
       {"trainer.max_steps", "null", "trainer.max_steps=null: expected an integer from 1 to 1000000000000"},
       {"trainer.max_steps", "[1]", "trainer.max_steps=[1]: expected an integer from 1 to 1000000000000"},
       {"trainer.max_steps", "???", "trainer.max_steps must be given: an integer from 1 to 1000000000000"},
-      {"trainer.limit_val_batches", "1.5", "trainer.limit_val_batches=1.5: expected an integer from 0 to 1000000000000"},
-      {"trainer.limit_val_batches", "-0.5", "trainer.limit_val_batches=-0.5: expected a number from 0 to 1"},
+      {"trainer.limit_val_batches", "1.5",
+       "trainer.limit_val_batches=1.5: expected an integer from 0 to 1000000000000, or a share from 0.0 to 1.0"},
+      {"trainer.limit_val_batches", "-0.5",
+       "trainer.limit_val_batches=-0.5: expected an integer from 0 to 1000000000000, or a share from 0.0 to 1.0"},
       {"trainer.max_time", "3600", "trainer.max_time=3600: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
       {"trainer.max_time", "'01:02:03'",
        "trainer.max_time=01:02:03: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
