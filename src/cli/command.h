@@ -14,5 +14,6 @@ void add_generate_command(CLI::App& app, int& status);
 void add_config_command(CLI::App& app, int& status);
 void add_recipes_command(CLI::App& app, int& status);
 void add_metrics_command(CLI::App& app, int& status);
+void add_report_command(CLI::App& app, int& status);
 
 }  // namespace trireme

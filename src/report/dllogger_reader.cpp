@@ -84,7 +84,7 @@ class Reader {
   RunLog finish() {
     log_.series = series_.take();
     const std::string& path = log_.files.front();
-    if (records_ == 0)
+    if (records_ == 0 || log_.series.empty())
       throw UserError("{} has no DLLogger record of a step; its lines should read DLLL {{\"type\": \"LOG\", \"step\": 0, ...}}",
                       path);
     if (torn_lines_ > 0)

@@ -44,6 +44,11 @@ struct Chosen {
   std::vector<double> seconds;
 };
 
+Chosen choose_second_half(const Series& series) {
+  return {.text = fmt::format("steps {} to {}", second_half(series).front().step, series.points.back().step),
+          .seconds = values_of(second_half(series))};
+}
+
 Chosen choose_from_list(const RunLog& log, const Series& series, const std::vector<int64_t>& steps) {
   Chosen chosen{.text = fmt::format("steps {}", fmt::join(steps, ", ")), .seconds = {}};
   for (const int64_t step : steps) {
@@ -67,35 +72,31 @@ Chosen choose_range(const RunLog& log, const Series& series, const StepChoice& c
                     start, end, steps_text(series));
   notes.push_back(
       fmt::format("the log has {} and none of {} to {}; averaged is its second half", steps_text(series), start, end));
-  return {.text = fmt::format("steps {} to {}", second_half(series).front().step, series.points.back().step),
-          .seconds = values_of(second_half(series))};
+  return choose_second_half(series);
 }
 
-StepTimes step_times(const RunLog& log, const Series& series, const StepChoice& choice, std::vector<std::string>& notes) {
-  const Chosen chosen =
-      choice.steps.empty() ? choose_range(log, series, choice, notes) : choose_from_list(log, series, choice.steps);
+// None if what was chosen has no mean above 0: a log can hold anything.
+std::optional<StepTimes> step_times(const Series& series, const Chosen& chosen) {
   const double mean = mean_of(chosen.seconds);
-  if (!(mean > 0 && std::isfinite(mean)))
-    throw UserError("{}: the step times of {} have the mean {}, which is no time; choose others with --start_step and --end_step",
-                    log.name, chosen.text, mean);
-  return {.source = series.name,
-          .chosen = chosen.text,
-          .averaged = static_cast<int64_t>(chosen.seconds.size()),
-          .mean = mean,
-          .median = median_of(chosen.seconds),
-          .least = std::ranges::min(chosen.seconds),
-          .most = std::ranges::max(chosen.seconds),
-          .second_half_mean = mean_of(values_of(second_half(series)))};
+  if (!(mean > 0 && std::isfinite(mean))) return std::nullopt;
+  return StepTimes{.source = series.name,
+                   .chosen = chosen.text,
+                   .averaged = static_cast<int64_t>(chosen.seconds.size()),
+                   .mean = mean,
+                   .median = median_of(chosen.seconds),
+                   .least = std::ranges::min(chosen.seconds),
+                   .most = std::ranges::max(chosen.seconds),
+                   .second_half_mean = mean_of(values_of(second_half(series)))};
 }
 
 // ------------------------------------------------------------------------------------------------------------- the rates
 
 void add_rates(RunMetrics& metrics) {
   const RunFacts& facts = metrics.facts;
-  if (const std::optional<double> tokens = facts.tokens_per_step()) metrics.tokens_per_second = *tokens / metrics.step.mean;
+  if (const std::optional<double> tokens = facts.tokens_per_step()) metrics.tokens_per_second = *tokens / metrics.step->mean;
   for (const FlopsBasis& basis : facts.flops)
-    if (const std::optional<double> tflops = facts.tflops(metrics.step.mean, basis)) metrics.rates.push_back({basis, *tflops});
-  metrics.mfu = facts.mfu(metrics.step.mean);
+    if (const std::optional<double> tflops = facts.tflops(metrics.step->mean, basis)) metrics.rates.push_back({basis, *tflops});
+  metrics.mfu = facts.mfu(metrics.step->mean);
 }
 
 // What is not known, and how to say it.
@@ -124,6 +125,28 @@ std::optional<double> most_memory(const RunLog& log, const RunFacts& facts) {
   return measured.is_number() && measured.get<double>() > 0 ? std::optional(measured.get<double>()) : std::nullopt;
 }
 
+// The steps that the log speaks of: those of the loss, or of whatever it has.
+void add_steps(const RunLog& log, const std::optional<Series>& loss, RunMetrics& metrics) {
+  const std::vector<Point>& points = loss ? loss->points : log.series.front().points;
+  metrics.first_step = points.front().step;
+  metrics.last_step = points.back().step;
+}
+
+// All but the step times and what follows from them.
+RunMetrics begin_metrics(const RunLog& log, const FactOptions& said) {
+  RunMetrics metrics;
+  metrics.run = log.name;
+  metrics.facts = facts_of(log, said);
+  metrics.notes = log.notes;
+  const std::optional<Series> loss = find_quantity(log, metrics.facts, Quantity::loss);
+  if (loss) metrics.first_loss = loss->points.front().value;
+  metrics.last_loss = last_of(loss);
+  metrics.last_validation_loss = last_of(find_quantity(log, metrics.facts, Quantity::validation_loss));
+  metrics.memory_bytes = most_memory(log, metrics.facts);
+  add_steps(log, loss, metrics);
+  return metrics;
+}
+
 }  // namespace
 
 std::optional<double> RunMetrics::tokens_per_second_per_device() const {
@@ -132,23 +155,26 @@ std::optional<double> RunMetrics::tokens_per_second_per_device() const {
 }
 
 RunMetrics measure(const RunLog& log, const FactOptions& said, const StepChoice& choice) {
-  RunMetrics metrics;
-  metrics.run = log.name;
-  metrics.facts = facts_of(log, said);
-  metrics.notes = log.notes;
+  RunMetrics metrics = begin_metrics(log, said);
   const std::optional<Series> seconds = reference_step_seconds(log, metrics.facts);
   if (!seconds)
     throw UserError("{} has no step times: neither \"train_step_timing in s\", \"iter_time\" nor \"time/train\"", log.name);
-  metrics.first_step = seconds->points.front().step;
-  metrics.last_step = seconds->points.back().step;
-  metrics.step = step_times(log, *seconds, choice, metrics.notes);
-
-  const std::optional<Series> loss = find_quantity(log, metrics.facts, Quantity::loss);
-  if (loss) metrics.first_loss = loss->points.front().value;
-  metrics.last_loss = last_of(loss);
-  metrics.last_validation_loss = last_of(find_quantity(log, metrics.facts, Quantity::validation_loss));
-  metrics.memory_bytes = most_memory(log, metrics.facts);
+  const Chosen chosen =
+      choice.steps.empty() ? choose_range(log, *seconds, choice, metrics.notes) : choose_from_list(log, *seconds, choice.steps);
+  metrics.step = step_times(*seconds, chosen);
+  if (!metrics.step)
+    throw UserError("{}: the step times of {} have no mean above 0; choose others with --start_step and --end_step", log.name,
+                    chosen.text);
   add_rates(metrics);
+  note_what_is_missing(metrics);
+  return metrics;
+}
+
+RunMetrics measure_second_half(const RunLog& log, const FactOptions& said) {
+  RunMetrics metrics = begin_metrics(log, said);
+  if (const std::optional<Series> seconds = reference_step_seconds(log, metrics.facts))
+    metrics.step = step_times(*seconds, choose_second_half(*seconds));
+  if (metrics.step) add_rates(metrics);
   note_what_is_missing(metrics);
   return metrics;
 }

@@ -39,7 +39,7 @@ struct RunMetrics {
   std::string run;
   int64_t first_step = 0, last_step = 0;
   std::optional<double> first_loss, last_loss, last_validation_loss;
-  StepTimes step;
+  std::optional<StepTimes> step;  // always there but for logs without step times in measure_second_half
   std::optional<double> tokens_per_second;
   std::vector<Rate> rates;  // the first is the one that MFU is by; empty where the log does not tell enough
   std::optional<double> mfu;
@@ -54,9 +54,15 @@ struct RunMetrics {
 // averaged over its second half, which a note says.
 RunMetrics measure(const RunLog& log, const FactOptions& said, const StepChoice& choice);
 
+// The same over the second half of the run, where the start does not count any more. A log without step times is fine.
+RunMetrics measure_second_half(const RunLog& log, const FactOptions& said);
+
 std::string reference_lines(const RunMetrics& metrics);  // "Average step time: ...", "TFLOPS/Accelerator: ...", "MFU: ..."
 std::string details(const RunMetrics& metrics);          // a line a topic: what was averaged, rates, layout, formulas, peak
 std::string comparison_table(const std::vector<RunMetrics>& runs);
 nlohmann::ordered_json to_json(const RunMetrics& metrics);
+
+std::string layout_text(const RunFacts& facts);     // "TP 4, PP 8, CP 1, DP 8, micro-batch 1, fp8"
+std::string formula_text(const FlopsBasis& basis);  // "the full formula", "gpt3-175b"
 
 }  // namespace trireme

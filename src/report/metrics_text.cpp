@@ -8,12 +8,13 @@
 
 #include "base/units.h"
 #include "report/metrics.h"
+#include "telemetry/flops.h"
 
 namespace trireme {
 namespace {
 
 std::string step_time_text(const RunMetrics& metrics) {
-  const StepTimes& step = metrics.step;
+  const StepTimes& step = *metrics.step;
   return fmt::format("{} over {} ({} values of \"{}\"): median {}, least {}, most {}; second half of the run {}",
                      format_seconds(step.mean), step.chosen, step.averaged, step.source, format_seconds(step.median),
                      format_seconds(step.least), format_seconds(step.most), format_seconds(step.second_half_mean));
@@ -32,29 +33,19 @@ std::string throughput_text(const RunMetrics& metrics) {
   return text;
 }
 
-std::string layout_text(const RunFacts& facts) {
-  std::string text = facts.layout;
-  if (facts.micro_batch) text += fmt::format("{}micro-batch {}", text.empty() ? "" : ", ", *facts.micro_batch);
-  if (facts.trained_in != TrainedIn::unknown) text += fmt::format("{}{}", text.empty() ? "" : ", ", name_of(facts.trained_in));
-  return text;
-}
-
 std::string rates_text(const RunMetrics& metrics) {
   std::string text;
-  for (const Rate& rate : metrics.rates) {
-    const bool is_formula = rate.basis.name == "full" || rate.basis.name == "causal";
+  for (const Rate& rate : metrics.rates)
     fmt::format_to(std::back_inserter(text), "{}{:.2f} TFLOP/s a device by {} ({:.5g} FLOPs a sample)", text.empty() ? "" : "; ",
-                   rate.tflops, is_formula ? fmt::format("the {} formula", rate.basis.name) : rate.basis.name,
-                   rate.basis.per_sample);
-  }
+                   rate.tflops, formula_text(rate.basis), rate.basis.per_sample);
   return text;
 }
 
 std::string peak_text(const RunMetrics& metrics) {
   if (!metrics.mfu) return "";
   const DevicePeak& peak = *metrics.facts.peak;
-  return fmt::format("MFU {:.2f}% is {:.2f} of {:.4g} TFLOP/s ({})", *metrics.mfu * 100, metrics.rates.front().tflops, peak.tflops,
-                     peak.name);
+  return fmt::format("MFU {:.2f}% is {:.2f} of {:.4g} TFLOP/s ({})", *metrics.mfu * 100, metrics.rates.front().tflops,
+                     peak.tflops, peak.name);
 }
 
 std::string loss_text(const RunMetrics& metrics) {
@@ -93,10 +84,28 @@ nlohmann::ordered_json json_or_null(const std::optional<T>& value) {
   return value ? nlohmann::ordered_json(*value) : nullptr;
 }
 
+nlohmann::ordered_json to_json(const StepTimes& step) {
+  return {
+      {"source", step.source}, {"chosen", step.chosen}, {"averaged", step.averaged}, {"mean", step.mean},
+      {"median", step.median}, {"least", step.least},   {"most", step.most},         {"second_half_mean", step.second_half_mean}};
+}
+
 }  // namespace
 
+std::string layout_text(const RunFacts& facts) {
+  std::string text = facts.layout;
+  if (facts.micro_batch) text += fmt::format("{}micro-batch {}", text.empty() ? "" : ", ", *facts.micro_batch);
+  if (facts.trained_in != TrainedIn::unknown) text += fmt::format("{}{}", text.empty() ? "" : ", ", name_of(facts.trained_in));
+  return text;
+}
+
+std::string formula_text(const FlopsBasis& basis) {
+  const bool is_formula = basis.name == name_of(FlopsFormula::full) || basis.name == name_of(FlopsFormula::causal);
+  return is_formula ? fmt::format("the {} formula", basis.name) : basis.name;
+}
+
 std::string reference_lines(const RunMetrics& metrics) {
-  std::string text = fmt::format("Average step time: {:.8f}\n", metrics.step.mean);
+  std::string text = fmt::format("Average step time: {:.8f}\n", metrics.step->mean);
   if (!metrics.rates.empty()) text += fmt::format("TFLOPS/Accelerator: {:.8f}\n", metrics.rates.front().tflops);
   if (metrics.mfu) text += fmt::format("MFU: {:.8f}\n", *metrics.mfu);
   return text;
@@ -126,8 +135,8 @@ std::string comparison_table(const std::vector<RunMetrics>& runs) {
     Row row{run.run, fmt::format("{}-{}", run.first_step, run.last_step)};
     row.push_back(cell(run.facts.accelerators, "{}"));
     row.push_back(cell(run.facts.batch, "{}"));
-    row.push_back(fmt::format("{:.4g}", run.step.mean));
-    row.push_back(fmt::format("{:.4g}", run.step.second_half_mean));
+    row.push_back(fmt::format("{:.4g}", run.step->mean));
+    row.push_back(fmt::format("{:.4g}", run.step->second_half_mean));
     row.push_back(count_cell(run.tokens_per_second));
     row.push_back(count_cell(run.tokens_per_second_per_device()));
     row.push_back(run.rates.empty() ? kNothing : fmt::format("{:.2f}", run.rates.front().tflops));
@@ -150,10 +159,7 @@ nlohmann::ordered_json to_json(const RunMetrics& metrics) {
   json["last_loss"] = json_or_null(metrics.last_loss);
   json["last_validation_loss"] = json_or_null(metrics.last_validation_loss);
 
-  json["step_seconds"] = {{"source", metrics.step.source},     {"chosen", metrics.step.chosen},
-                          {"averaged", metrics.step.averaged}, {"mean", metrics.step.mean},
-                          {"median", metrics.step.median},     {"least", metrics.step.least},
-                          {"most", metrics.step.most},         {"second_half_mean", metrics.step.second_half_mean}};
+  json["step_seconds"] = metrics.step ? to_json(*metrics.step) : nullptr;
   json["tokens_per_second"] = json_or_null(metrics.tokens_per_second);
   json["tflops_per_accelerator"] = metrics.rates.empty() ? nullptr : nlohmann::ordered_json(metrics.rates.front().tflops);
   json["rates"] = nlohmann::ordered_json::array();

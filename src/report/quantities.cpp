@@ -37,12 +37,6 @@ constexpr std::array kQuantities{
 };
 static_assert(kQuantities.size() == static_cast<size_t>(Quantity::count_));
 
-const QuantityRow& row_of(Quantity quantity) {
-  const QuantityRow& row = kQuantities[static_cast<size_t>(quantity)];
-  CHECK(row.quantity == quantity);
-  return row;
-}
-
 std::optional<Series> logged(const RunLog& log, std::span<const Name> names) {
   for (const Name& name : names) {
     const Series* const found = log.find(name.logged);
@@ -112,7 +106,11 @@ std::optional<Series> derived(const RunLog& log, const RunFacts& facts, Quantity
 
 }  // namespace
 
-std::span<const QuantityRow> quantity_table() { return kQuantities; }
+const QuantityRow& row_of(Quantity quantity) {
+  const QuantityRow& row = kQuantities[static_cast<size_t>(quantity)];
+  CHECK(row.quantity == quantity);
+  return row;
+}
 
 std::optional<Series> find_quantity(const RunLog& log, const RunFacts& facts, Quantity quantity) {
   if (std::optional<Series> series = logged(log, row_of(quantity).names)) return series;

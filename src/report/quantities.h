@@ -37,7 +37,7 @@ struct QuantityRow {
   std::span<const Name> names;  // the best first
 };
 
-std::span<const QuantityRow> quantity_table();
+const QuantityRow& row_of(Quantity quantity);
 
 // The series of a quantity in its unit, under the name it came from ("reduced_train_loss") or that says how it was made.
 std::optional<Series> find_quantity(const RunLog& log, const RunFacts& facts, Quantity quantity);
