@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 class EventReaderTest : public testing::Test {
  protected:
   void write_run(int64_t begin, int64_t end, double loss) {
-    TensorboardSink sink(folder_.path(), begin, {});
+    TensorboardSink sink(folder_.path(), {begin}, {});
     for (int64_t step = begin; step < end; ++step) {
       StepRecord record = ordinary_record(step);
       record.loss = loss;

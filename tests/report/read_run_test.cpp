@@ -14,7 +14,7 @@ namespace trireme {
 namespace {
 
 void write_events(const std::filesystem::path& folder, int64_t steps) {
-  TensorboardSink sink(folder.string(), 0, {});
+  TensorboardSink sink(folder.string(), {0}, {});
   for (int64_t step = 0; step < steps; ++step) sink.step(ordinary_record(step));
 }
 
