@@ -4,15 +4,10 @@
 #include <cstdio>
 #include <memory>
 
-#include "backend/cost/cost_backend.h"
 #include "cli/command.h"
-#include "config/settings_reader.h"
-#include "config/yaml.h"
 #include "data/byte_tokenizer.h"
-#include "model/generator.h"
-#include "train/checkpoint.h"
+#include "train/loaded_model.h"
 #include "train/run_folder.h"
-#include "train/trainer.h"
 
 namespace trireme {
 namespace {
@@ -25,77 +20,11 @@ struct GenerateArguments {
   int64_t threads = 0;
 };
 
-// A model for generation in memory of its own: parameters from a checkpoint, a cache for `capacity` tokens.
-class LoadedModel {
- public:
-  LoadedModel(const StoredCheckpoint& checkpoint, const Settings& settings, int64_t capacity)
-      : settings_(settings), backend_(make_backend(settings.trainer)), layout_(FlatLayout::of(settings_.model)) {
-    const DType dtype = activation_dtype(settings.trainer.precision);
-    measure(dtype, capacity);
-    const Tensor masters = allocate(parameters_, "parameters", layout_.count * 4).take({layout_.count}, DType::f32);
-    backend_->run(kCompute, Fill{.value = 0, .out = masters});
-    load_checkpoint(checkpoint, wanted(FlatViews(layout_, settings_.model, masters)));
-    Tensor flat = masters;
-    if (dtype != DType::f32) {
-      flat = allocate(narrow_parameters_, "parameters", layout_.count * size_of(dtype)).take({layout_.count}, dtype);
-      backend_->run(kCompute, Copy{.from = masters, .to = flat});
-    }
-    weights_.emplace(layout_, settings_.model, flat);
-    backend_->set_scratch(kCompute, allocate(scratch_, "scratch", scratch_bytes_).take({scratch_bytes_}, DType::u8));
-    generator_.emplace(settings_.model, dtype, *backend_, mesh_, *weights_, capacity,
-                       allocate(arena_, "generation", arena_bytes_));
-  }
-
-  Generator& generator() { return *generator_; }
-
- private:
-  std::vector<CheckpointTensor> wanted(const FlatViews& views) const {
-    std::vector<CheckpointTensor> tensors;
-    for (size_t row = 0; row < layout_.table.size(); ++row) {
-      const ParameterRow& parameter = layout_.table[row];
-      tensors.push_back({parameter.name, TensorSlice::whole(parameter.shape), views.parameter(row).rows(0, parameter.shape[0])});
-    }
-    return tensors;
-  }
-
-  // The longest and the shortest pass, recorded: what they need is allocated once.
-  void measure(DType dtype, int64_t capacity) {
-    CostBackend cost(*backend_);
-    Arena measuring("generation");
-    const Weights shapes(layout_, settings_.model, Tensor{.dtype = dtype, .shape = {layout_.count}});
-    Generator generator(settings_.model, dtype, cost, mesh_, shapes, capacity, measuring);
-    generator.feed(std::vector<int32_t>(static_cast<size_t>(capacity - 1)));
-    generator.feed(std::vector<int32_t>(1));
-    arena_bytes_ = measuring.peak();
-    scratch_bytes_ = cost.scratch_peak();
-  }
-
-  Arena& allocate(std::optional<Arena>& arena, const char* name, int64_t bytes) {
-    return arena.emplace(name, bytes, [&](int64_t size) { return backend_->allocate(size); });
-  }
-
-  Settings settings_;
-  std::unique_ptr<Backend> backend_;
-  Mesh mesh_ = Mesh::solo();
-  FlatLayout layout_;
-  int64_t arena_bytes_ = 0, scratch_bytes_ = 0;
-  std::optional<Arena> parameters_, narrow_parameters_, scratch_, arena_;
-  std::optional<Weights> weights_;
-  std::optional<Generator> generator_;
-};
-
-StoredCheckpoint open_named(const std::string& run) {
-  const std::filesystem::path named(run);
-  if (step_of(named.filename().string())) return open_checkpoint(named);
-  NewestCheckpoint newest = find_latest(find_checkpoints(named));
-  for (const std::string& line : newest.skipped) fmt::print(stderr, "warning: {}\n", line);
-  if (!newest.checkpoint) throw UserError("no checkpoint in {}", run);
-  return *std::move(newest.checkpoint);
-}
-
 int generate(const GenerateArguments& arguments) {
-  const StoredCheckpoint checkpoint = open_named(arguments.run);
-  Settings settings = read_settings(read_yaml(checkpoint.manifest.info.settings, checkpoint.folder.string())).settings;
+  const NewestCheckpoint found = open_named_checkpoint(arguments.run);
+  for (const std::string& line : found.skipped) fmt::print(stderr, "warning: {}\n", line);
+  const StoredCheckpoint& checkpoint = *found.checkpoint;
+  Settings settings = settings_of(checkpoint);
   settings.trainer.threads = arguments.threads;
   if (settings.model.data.data_impl != "text")
     throw UserError("{} was trained on model.data.data_impl={}, which has no text; generate needs a run on text", arguments.run,

@@ -43,6 +43,7 @@ class Trainer {
   void start();  // allocates, then initialises or loads
   bool load_checkpoint_if_there();
   void open_validation_data();
+  void restore_weights();  // of model.restore_from_path
   void open_logs();
   RunOutcome train_to_the_end();
   void train_one_step();
@@ -61,6 +62,7 @@ class Trainer {
   std::unique_ptr<TimedBackend> timed_;  // with OpTimes::yes
   Backend* backend_ = nullptr;           // the one of the two that the run uses
   Mesh mesh_ = Mesh::solo();
+  std::optional<StoredCheckpoint> restored_;  // model.restore_from_path
   std::unique_ptr<Dataset> train_data_, validation_data_;
   int64_t validation_batches_ = 0;  // global batches of one validation
   RateBasis rates_;
