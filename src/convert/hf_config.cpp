@@ -239,13 +239,13 @@ HfModel read_hf_config(const std::string& text, const std::string& where) try {
   set_training(recipe);
   try {
     model.settings = read_settings(recipe).settings;
+    ModelSettings& m = model.settings.model;
+    const auto dims = static_cast<int64_t>(static_cast<double>(m.head_width()) * m.rotary_percentage);
+    m.rotary_percentage = share_of_dims(m.rotary_percentage, dims, m.head_width());
     validate(model.settings);
   } catch (const UserError& error) {
     throw UserError("{}: {}", where, error.what());
   }
-  ModelSettings& m = model.settings.model;
-  const auto dims = static_cast<int64_t>(static_cast<double>(m.head_width()) * m.rotary_percentage);
-  m.rotary_percentage = share_of_dims(m.rotary_percentage, dims, m.head_width());
   return model;
 } catch (const Failure& failure) {  // the file is the user's to mend
   throw UserError("{}", failure.what());
