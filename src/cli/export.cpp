@@ -91,7 +91,9 @@ int import_model(const ImportArguments& arguments) {
   if (arguments.dry_run) return kDone;
   fmt::print("tokenizer  {}\n", tokenizer);
   fmt::print("written    {}\n", output.string());
-  fmt::print("go on      trireme train {}/recipe.yaml\n", arguments.output);
+  // Bytes are all that text files need; which files is for the user to say.
+  const char* files = tokenizer == "bytes" ? " model.data.data_prefix=[FILE]" : "";
+  fmt::print("go on      trireme train {}/recipe.yaml{}\n", arguments.output, files);
   return kDone;
 }
 
@@ -125,7 +127,7 @@ void add_import_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("import",
                                          "Make a checkpoint and a recipe of a GPT-2, GPT-NeoX or Llama model of transformers.\n\n"
                                          "examples:  trireme import demo-hf --output imported\n"
-                                         "           trireme train imported/recipe.yaml\n"
+                                         "           trireme train imported/recipe.yaml model.data.data_impl=mock\n"
                                          "           trireme generate imported\n");
   command->add_option("model", arguments->model, "the folder of a model, or its safetensors file with config.json beside it")
       ->required();

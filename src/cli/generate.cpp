@@ -2,7 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "cli/command.h"
 #include "data/byte_tokenizer.h"
@@ -15,42 +17,70 @@ namespace {
 struct GenerateArguments {
   std::string run = "runs";
   std::string prompt = "The ";
+  std::vector<int32_t> prompt_tokens;
   int64_t tokens = 200;
   SamplingSettings sampling;
   int64_t threads = 0;
 };
 
+// What goes into the model and how its tokens are shown: text, or with --prompt-tokens the numbers themselves.
+struct Prompt {
+  std::vector<int32_t> tokens;
+  std::optional<int32_t> end;  // the token that ends the text
+  std::string shown;
+  std::function<std::string(int32_t)> show;
+};
+
+Prompt numbers_prompt(const std::vector<int32_t>& tokens, int64_t vocabulary) {
+  for (const int32_t token : tokens)
+    if (token < 0 || token >= vocabulary)
+      throw UserError("--prompt-tokens {}: this model knows the tokens 0 to {}", token, vocabulary - 1);
+  return {.tokens = tokens, .end = {}, .shown = fmt::format("{}", fmt::join(tokens, " ")), .show = [](int32_t token) {
+            return fmt::format(" {}", token);
+          }};
+}
+
+Prompt text_prompt(const GenerateArguments& arguments, const DataSettings& data) {
+  if (data.data_impl != "text")
+    throw UserError(
+        "{} was trained on model.data.data_impl={}, which has no text; give the numbers of tokens: --prompt-tokens 1,2",
+        arguments.run, data.data_impl);
+  const ByteTokenizer tokenizer;
+  Prompt prompt{.tokens = tokenizer.encode(arguments.prompt),
+                .end = tokenizer.end_of_document(),
+                .shown = arguments.prompt,
+                .show = [](int32_t token) { return ByteTokenizer().decode(std::span(&token, 1)); }};
+  if (prompt.tokens.empty()) prompt.tokens.push_back(tokenizer.end_of_document());
+  return prompt;
+}
+
 int generate(const GenerateArguments& arguments) {
   const NewestCheckpoint found = open_named_checkpoint(arguments.run);
   for (const std::string& line : found.skipped) fmt::print(stderr, "warning: {}\n", line);
-  const StoredCheckpoint& checkpoint = *found.checkpoint;
-  Settings settings = settings_of(checkpoint);
+  Settings settings = settings_of(*found.checkpoint);
   settings.trainer.threads = arguments.threads;
-  if (settings.model.data.data_impl != "text")
-    throw UserError("{} was trained on model.data.data_impl={}, which has no text; generate needs a run on text", arguments.run,
-                    settings.model.data.data_impl);
-  const ByteTokenizer tokenizer;
-  std::vector<int32_t> tokens = tokenizer.encode(arguments.prompt);
-  if (tokens.empty()) tokens.push_back(tokenizer.end_of_document());
-  const int64_t context = settings.model.position_embedding_type == PositionEmbedding::learned_absolute
-                              ? settings.model.max_position_embeddings
-                              : settings.model.encoder_seq_length;
+  const ModelSettings& m = settings.model;
+  const Prompt prompt =
+      arguments.prompt_tokens.empty() ? text_prompt(arguments, m.data) : numbers_prompt(arguments.prompt_tokens, m.vocab_size);
+  std::vector<int32_t> tokens = prompt.tokens;
+  const int64_t context =
+      m.position_embedding_type == PositionEmbedding::learned_absolute ? m.max_position_embeddings : m.encoder_seq_length;
   const auto prompt_length = static_cast<int64_t>(tokens.size());
   if (prompt_length >= context)
-    throw UserError("--prompt has {} tokens; this model sees at most {}, so use fewer than that", prompt_length, context);
+    throw UserError("the prompt has {} tokens; this model sees at most {}, so use fewer than that", prompt_length, context);
   const int64_t capacity = std::min(context, prompt_length + arguments.tokens);
   if (capacity < prompt_length + arguments.tokens)
     fmt::print(stderr, "the model sees {} tokens, so {} are generated\n", context, capacity - prompt_length);
 
-  LoadedModel model(checkpoint, settings, capacity);
-  fmt::print("{}", arguments.prompt);
+  LoadedModel model(*found.checkpoint, settings, capacity);
+  fmt::print("{}", prompt.shown);
   for (std::span<const int32_t> next = tokens; model.generator().length() + static_cast<int64_t>(next.size()) < capacity + 1;) {
     const auto logits = model.generator().feed(next);
     const int32_t token = sample_token(logits, arguments.sampling, model.generator().length());
-    if (token == tokenizer.end_of_document()) break;
+    if (token == prompt.end) break;
     tokens.push_back(token);
     next = std::span(tokens).last(1);
-    fmt::print("{}", tokenizer.decode(next));
+    fmt::print("{}", prompt.show(token));
     std::fflush(stdout);
     if (static_cast<int64_t>(tokens.size()) >= capacity) break;
   }
@@ -69,6 +99,10 @@ void add_generate_command(CLI::App& app, int& status) {
   command->add_option("run", arguments->run, "the folder of a run, of a checkpoint, or of several runs (the newest)")
       ->capture_default_str();
   command->add_option("--prompt", arguments->prompt, "what the text begins with")->capture_default_str();
+  command
+      ->add_option("--prompt-tokens", arguments->prompt_tokens,
+                   "the prompt as numbers of tokens, 1,2,3; then numbers come out. For models without a known tokenizer")
+      ->delimiter(',');
   command->add_option("--tokens", arguments->tokens, "how many tokens to add")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
