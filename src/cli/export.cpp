@@ -18,17 +18,22 @@ struct ExportArguments {
   std::string checkpoint;
   std::string to = "hf";
   std::string output;
-  std::optional<DType> dtype;
+  std::string dtype;  // empty: as the model was trained
   uint64_t max_shard_bytes = 5'000'000'000;
   bool dry_run = false;
   bool json = false;
 };
 
+std::optional<DType> dtype_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  return name == "bf16" ? DType::bf16 : DType::f32;
+}
+
 int export_model(const ExportArguments& arguments) {
   const NewestCheckpoint found = open_named_checkpoint(arguments.checkpoint);
   for (const std::string& line : found.skipped) fmt::print(stderr, "warning: {}\n", line);
   const HfExport exported(*found.checkpoint,
-                          {.dtype = arguments.dtype, .max_shard_bytes = narrow<int64_t>(arguments.max_shard_bytes)});
+                          {.dtype = dtype_named(arguments.dtype), .max_shard_bytes = narrow<int64_t>(arguments.max_shard_bytes)});
   const std::filesystem::path output = require_new(arguments.output);
   if (!arguments.dry_run) exported.write(output);
   if (arguments.json) {
@@ -111,9 +116,8 @@ void add_export_command(CLI::App& app, int& status) {
       ->capture_default_str()
       ->check(CLI::IsMember({"hf"}));
   command->add_option("--output", arguments->output, "the folder to make; one that is there is never touched")->required();
-  const std::map<std::string, DType> dtypes = {{"bf16", DType::bf16}, {"fp32", DType::f32}};
-  command->add_option("--dtype", arguments->dtype, "of the weights: bf16 or fp32; default: as the model was trained")
-      ->transform(CLI::CheckedTransformer(dtypes));
+  command->add_option("--dtype", arguments->dtype, "of the weights; default: as the model was trained")
+      ->check(CLI::IsMember({"bf16", "fp32"}));
   command->add_option("--max-shard-size", arguments->max_shard_bytes, "a larger model is written as several files, e.g. 5GB")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(true));

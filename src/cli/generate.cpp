@@ -102,7 +102,8 @@ void add_generate_command(CLI::App& app, int& status) {
   command
       ->add_option("--prompt-tokens", arguments->prompt_tokens,
                    "the prompt as numbers of tokens, 1,2,3; then numbers come out. For models without a known tokenizer")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--tokens", arguments->tokens, "how many tokens to add")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
