@@ -19,6 +19,8 @@ int run(int argc, char** argv) {
   trireme::add_recipes_command(app, status);
   trireme::add_metrics_command(app, status);
   trireme::add_report_command(app, status);
+  trireme::add_export_command(app, status);
+  trireme::add_import_command(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -16,8 +16,8 @@ const std::string kMoe = "mixture of experts is not supported; remove it";
 const std::string kFsdp = "full sharding (FSDP) is not supported; use false";
 const std::string kBlock = "blocks are pre-norm with plain multi-head attention; remove it";
 const std::string kResetRate = "the learning rate goes on where the checkpoint left it; use false";
-const std::string kRestart =
-    "starting from a file is not supported; use exp_manager.resume_if_exists=true in the folder of the run";
+const std::string kRestore =
+    "use model.restore_from_path, which takes a run or checkpoint of this program (trireme import makes one of a model of others)";
 
 }  // namespace
 
@@ -194,10 +194,9 @@ const std::vector<std::string>& keys_without_effect() {
 
 const std::vector<RestrictedKey>& restricted_keys() {
   static const std::vector<RestrictedKey> keys = {
-      {"restore_from_path", {}, kRestart},
-      {"model.restore_from_path", {}, kRestart},
-      {"model.restore_from_ckpt", {}, kRestart},
-      {"model.pretrained_checkpoint", {}, kRestart},
+      {"restore_from_path", {}, kRestore},
+      {"model.restore_from_ckpt", {}, kRestore},
+      {"model.pretrained_checkpoint", {}, kRestore},
       {"model.peft", {}, "PEFT is not supported; remove it"},
       {"model.skip_train", {"false"}, "a training run trains; use false"},
       {"model.drop_layers", {"[]"}, "leaving out layers is not supported; use []"},

@@ -177,6 +177,7 @@ struct ModelSettings {                       // model.*
   int64_t activations_checkpoint_layers_per_pipeline = 0;
   uint64_t seed = 1234;
   std::string resume_from_checkpoint;        // as in exp_manager, where NeMo recipes have it too
+  std::string restore_from_path;             // a run or checkpoint whose weights training starts from; empty: drawn from the seed
   ProfileSettings profile;
   TokenizerSettings tokenizer;
   OptimSettings optim;

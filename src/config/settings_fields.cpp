@@ -242,6 +242,8 @@ std::vector<Row<ModelSettings>> architecture_rows() {
               "pipeline: layers fewer to recompute on each later stage; null: none"),
       integer("seed", &S::seed, {0, std::numeric_limits<int64_t>::max()}, "seed of every random draw"),
       text("resume_from_checkpoint", &S::resume_from_checkpoint, "", "the same as exp_manager.resume_from_checkpoint"),
+      text("restore_from_path", &S::restore_from_path, "",
+           "run or checkpoint whose weights a new run starts from; null: weights are drawn"),
   };
 }
 

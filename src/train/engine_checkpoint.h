@@ -9,4 +9,11 @@ namespace trireme {
 // The parameter itself (its f32 master), and its moments under first_moment.<name> and second_moment.<name>.
 std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine);
 
+// The parameters alone, without their padding rows, each called `prefix` and its name.
+std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views, const std::string& prefix = "");
+
+// UserError, naming the first tensor that is missing or of another shape, unless the checkpoint's parameters are those of the
+// model; `key` is the setting that named the checkpoint.
+void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSettings& model, const std::string& key);
+
 }  // namespace trireme

@@ -133,4 +133,15 @@ fs::path find_checkpoints(const fs::path& named) {
   throw UserError("no checkpoint in {}", named.string());
 }
 
+NewestCheckpoint open_named_checkpoint(const fs::path& named) {
+  const fs::path folder = named.filename().empty() ? named.parent_path() : named;  // a slash at the end is no other name
+  if (step_of(folder.filename().string())) {
+    if (!fs::is_directory(folder)) throw UserError("there is no checkpoint {}", folder.string());
+    return {.checkpoint = open_checkpoint(folder), .skipped = {}};
+  }
+  NewestCheckpoint newest = find_latest(find_checkpoints(folder));
+  if (!newest.checkpoint) throw UserError("no checkpoint in {}", named.string());
+  return newest;
+}
+
 }  // namespace trireme

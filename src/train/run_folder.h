@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "config/settings.h"
+#include "train/checkpoint_folder.h"
 
 namespace trireme {
 
@@ -43,5 +44,9 @@ class RunFolder {
 // Where to look for checkpoints when a user names a run: the run's folder, its checkpoints folder, or a folder of runs (the
 // newest).
 std::filesystem::path find_checkpoints(const std::filesystem::path& named);
+
+// The checkpoint that a user names: itself, or the newest whole one of a run. `skipped` says why newer ones were passed over.
+// UserError if there is none.
+NewestCheckpoint open_named_checkpoint(const std::filesystem::path& named);
 
 }  // namespace trireme

@@ -56,6 +56,7 @@ class Trainer {
   bool load_checkpoint_if_there();
   void open_validation_data();
   void open_text_log();  // before anything else is said
+  void restore_weights();  // of model.restore_from_path
   void open_logs();
   void close_logs(const RunEnding& ending);
   RunOutcome train_to_the_end();
@@ -78,6 +79,7 @@ class Trainer {
   std::unique_ptr<TimedBackend> timed_;  // with OpTimes::yes
   Backend* backend_ = nullptr;           // the one of the two that the run uses
   Mesh mesh_ = Mesh::solo();
+  std::optional<StoredCheckpoint> restored_;  // model.restore_from_path
   std::unique_ptr<Dataset> train_data_, validation_data_;
   int64_t validation_batches_ = 0;  // global batches of one validation
   RateBasis rates_;

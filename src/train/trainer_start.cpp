@@ -61,6 +61,12 @@ Trainer::Trainer(RunRequest request)
         "exp_manager.resume_ignore_no_checkpoint=true to start anew",
         folder_.checkpoints().string());
   const ModelSettings& m = model_;
+  if (!m.restore_from_path.empty()) {
+    NewestCheckpoint named = open_named_checkpoint(m.restore_from_path);
+    for (const std::string& line : named.skipped) say("warning: " + line);
+    require_same_parameters(*named.checkpoint, m, "model.restore_from_path");
+    restored_ = std::move(named.checkpoint);
+  }
   // First, because it is quick: the samples of a long run take minutes to index.
   plan_ = plan_memory(engine_settings(settings_), *backend_, m.global_batch_size / m.micro_batch_size);
   if (settings_.exp_manager.create_checkpoint_callback)
@@ -121,6 +127,7 @@ void Trainer::announce() {
   say(memory_table(plan_, other_memory_));
   say("rates   " + rates_.description());
   if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));
+  if (restored_) say(fmt::format("weights {}, unless the run has a checkpoint of its own", restored_->folder.string()));
   say(fmt::format("run     {}", folder_.path().string()));
 }
 
@@ -135,7 +142,10 @@ void Trainer::start() {
                                                  Retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k});
   }
   engine_->initialise_weights();  // also clears what a checkpoint does not hold: the padding
-  if (load_checkpoint_if_there()) say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
+  if (load_checkpoint_if_there())
+    say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
+  else if (restored_)
+    restore_weights();
   loader_.emplace(*train_data_,
                   SamplerLayout{.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()},
                   consumed_samples_, model_.global_batch_size / model_.micro_batch_size + 2);
@@ -143,7 +153,12 @@ void Trainer::start() {
 
 bool Trainer::load_checkpoint_if_there() {
   if (!settings_.exp_manager.resume_if_exists) return false;
-  const auto newest = load_newest(folder_.checkpoints(), [&](const CheckpointManifest&) { return checkpoint_tensors(*engine_); });
+  const auto newest = load_newest(folder_.checkpoints(), [&](const CheckpointManifest& manifest) {
+    if (manifest.info.state.contains(kWeightsOnly))
+      throw UserError("weights without optimizer state cannot be resumed; start a run with model.restore_from_path={}",
+                      folder_.path().string());
+    return checkpoint_tensors(*engine_);
+  });
   for (const std::string& line : newest.skipped) warn(line);
   if (!newest.checkpoint) return false;
   const CheckpointInfo& info = newest.checkpoint->manifest.info;
@@ -152,6 +167,11 @@ bool Trainer::load_checkpoint_if_there() {
   consumed_samples_ = info.consumed_samples;
   validation_loss_ = info.validation_loss;
   return true;
+}
+
+void Trainer::restore_weights() {
+  load_checkpoint(*restored_, parameter_tensors(engine_->layout(), engine_->masters()));
+  engine_->restore_updates(0);
 }
 
 }  // namespace trireme
