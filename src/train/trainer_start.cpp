@@ -63,7 +63,7 @@ Trainer::Trainer(RunRequest request)
   const ModelSettings& m = model_;
   if (!m.restore_from_path.empty()) {
     NewestCheckpoint named = open_named_checkpoint(m.restore_from_path);
-    for (const std::string& line : named.skipped) say("warning: " + line);
+    for (const std::string& line : named.skipped) warn(line);
     require_same_parameters(*named.checkpoint, m, "model.restore_from_path");
     restored_ = std::move(named.checkpoint);
   }

@@ -28,6 +28,7 @@ struct Effect {
 constexpr const char* kRope = "model.position_embedding_type=rope";
 constexpr const char* kFull = "model.activations_checkpoint_granularity=full";
 constexpr const char* kMock = "model.data.data_impl=mock model.vocab_size=64";
+constexpr const char* kRuns = "exp_manager.explicit_log_dir=null exp_manager.exp_dir=FOLDER/runs";
 constexpr const char* kNoVocabulary = "model.data.data_impl=mock";
 
 const Effect kEffects[] = {
@@ -41,6 +42,7 @@ const Effect kEffects[] = {
      "trainer.max_steps=6000 trainer.log_every_n_steps=100000 trainer.val_check_interval=null "
      "exp_manager.checkpoint_callback_params.every_n_train_steps=null"},
     {"trainer.log_every_n_steps", "2"},
+    {"trainer.console_every_n_steps", "2"},
     {"trainer.max_epochs", "1", "trainer.limit_train_batches=3"},
     {"trainer.limit_train_batches", "3", "trainer.max_epochs=1"},
     {"trainer.val_check_interval", "0.25"},
@@ -51,7 +53,15 @@ const Effect kEffects[] = {
     {"trainer.threads", "2"},
     {"exp_manager.explicit_log_dir", "FOLDER/elsewhere"},
     {"exp_manager.exp_dir", "FOLDER/elsewhere", "exp_manager.explicit_log_dir=null"},
-    {"exp_manager.name", "other", "exp_manager.explicit_log_dir=null exp_manager.exp_dir=FOLDER/runs"},
+    {"exp_manager.name", "other", kRuns},
+    {"exp_manager.version", "mine", kRuns},
+    {"exp_manager.use_datetime_version", "false", kRuns},
+    {"exp_manager.dllogger_logger_kwargs.json_file", "log.json"},
+    {"exp_manager.dllogger_logger_kwargs.stdout", "true"},
+    {"exp_manager.log_step_timing", "false"},
+    {"exp_manager.log_tflops_per_sec_per_gpu", "false",
+     "trainer.val_check_interval=null exp_manager.checkpoint_callback_params.every_n_train_steps=null"},
+    {"exp_manager.files_to_copy", "[FOLDER/text.txt]"},
     {"exp_manager.resume_if_exists", "true"},
     {"exp_manager.resume_ignore_no_checkpoint", "true", "exp_manager.resume_if_exists=true"},
     {"exp_manager.resume_from_checkpoint", "/load"},
@@ -103,6 +113,7 @@ const Effect kEffects[] = {
     {"model.activations_checkpoint_layers_per_pipeline", "1"},
     {"model.seed", "7"},
     {"model.resume_from_checkpoint", "/load"},
+    {"model.restore_from_path", "FOLDER/nothing"},
     {"model.overlap_p2p_comm", "true"},
     {"model.batch_p2p_comm", "false"},
     {"model.ub_tp_comm_overlap", "true"},
@@ -177,7 +188,7 @@ model:
       changes.replace(at, 6, folder_.path().string());
     for (const char* place : {"run", "runs", "elsewhere"}) fs::remove_all(folder_ / place);
     const ProgramResult run = run_program("train " + (folder_ / "tiny.yaml").string() + " " + changes);
-    return fmt::format("status {}\n{}{}{}", run.status, without_clock(run.output), files(), mean_is_raw());
+    return fmt::format("status {}\n{}{}{}{}", run.status, without_clock(run.output), files(), mean_is_raw(), board_has_rates());
   }
 
   static std::string without_clock(const std::string& output) {
@@ -188,6 +199,7 @@ model:
     std::istringstream lines(output);
     for (std::string line; std::getline(lines, line);) {
       const std::string first = line.substr(0, line.find(' '));
+      if (first == "DLL") text += "DLL\n";
       if (kept.contains(first) || line.starts_with("memory  parameters")) text += std::regex_replace(line, clock, "$1") + "\n";
     }
     return text;
@@ -200,6 +212,18 @@ model:
     std::string list;
     for (const std::string& name : names) list += name + "\n";
     return list;
+  }
+
+  // Whether the event file has the rates of the end of a run.
+  std::string board_has_rates() const {
+    if (!fs::exists(folder_ / "run")) return {};
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_ / "run")) {
+      if (!entry.path().filename().string().starts_with("events.")) continue;
+      std::ifstream file(entry.path());
+      const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+      return contains(bytes, "tflops_per_sec") ? "rates" : "none";
+    }
+    return {};
   }
 
   // Whether the mean of the step times, which depends on the clock, is one of a single step.
