@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What the logs cost, as a share of a training step.
 
-Runs telemetry_bench (all sinks writing real files) and `trireme train --benchmark` of the demo and of a small GPT-3, in turns, and
-writes a report with its raw lines. Example, after a build with -DTRIREME_BENCH=ON:
+Runs telemetry_bench (all sinks writing real files) and `trireme train --benchmark` of the demo, as it is and with steps as short as
+it can have them, in turns, and writes a report with its raw lines. Example, after a build with -DTRIREME_BENCH=ON:
 
     bench/telemetry/measure.py --rounds 3
 """
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / 'bench/cpu'))
 from report import commit, machine, without_machine_names  # noqa: E402
 
-MODELS = {'demo': 'demo', 'GPT-3 of 10 million (bench/cpu/recipes/10m.yaml)': 'bench/cpu/recipes/10m.yaml'}
+MODELS = {'demo': ['demo'], 'demo, one sample a step': ['demo', 'model.global_batch_size=1', 'model.micro_batch_size=1']}
 
 
 def parse_arguments():
@@ -57,14 +57,14 @@ def main():
                 say(line)
                 sink, mean, median = re.search(r'sinks=(\S+) .*mean_us=(\S+) median_us=(\S+)', line).groups()
                 costs.setdefault(sink, []).append((float(mean), float(median)))
-            for name, recipe in MODELS.items():
-                output, _ = run([f'{arguments.build}/trireme', 'train', recipe, '--benchmark', '--json',
+            for index, (name, recipe) in enumerate(MODELS.items()):
+                output, _ = run([f'{arguments.build}/trireme', 'train', *recipe, '--benchmark', '--json',
                                  f'trainer.max_steps={arguments.train_steps}',
-                                 f'exp_manager.explicit_log_dir={folder}/{Path(recipe).stem}-{number}'])
+                                 f'exp_manager.explicit_log_dir={folder}/{index}-{number}'])
                 report = json.loads(output)
                 seconds = report['step_seconds']
                 steps[name].append(seconds['min'])
-                say(f"STEP recipe={recipe} machine='{report['machine']}' commit={report['commit']} median_ms={seconds['median'] * 1e3:.2f} "
+                say(f"STEP recipe='{' '.join(recipe)}' machine='{report['machine']}' commit={report['commit']} median_ms={seconds['median'] * 1e3:.2f} "
                     f"mean_ms={seconds['mean'] * 1e3:.2f} min_ms={seconds['min'] * 1e3:.2f} max_ms={seconds['max'] * 1e3:.2f}")
     load_after = os.getloadavg()[0]
 

@@ -36,8 +36,8 @@ std::string throughput_text(const RunMetrics& metrics) {
 std::string rates_text(const RunMetrics& metrics) {
   std::string text;
   for (const Rate& rate : metrics.rates)
-    fmt::format_to(std::back_inserter(text), "{}{:.2f} TFLOP/s a device by {} ({:.5g} FLOPs a sample)", text.empty() ? "" : "; ",
-                   rate.tflops, formula_text(rate.basis), rate.basis.per_sample);
+    fmt::format_to(std::back_inserter(text), "{}{} a device by {} ({:.5g} FLOPs a sample)", text.empty() ? "" : "; ",
+                   format_flops(rate.tflops * 1e12), formula_text(rate.basis), rate.basis.per_sample);
   return text;
 }
 
@@ -139,7 +139,7 @@ std::string comparison_table(const std::vector<RunMetrics>& runs) {
     row.push_back(fmt::format("{:.4g}", run.step->second_half_mean));
     row.push_back(count_cell(run.tokens_per_second));
     row.push_back(count_cell(run.tokens_per_second_per_device()));
-    row.push_back(run.rates.empty() ? kNothing : fmt::format("{:.2f}", run.rates.front().tflops));
+    row.push_back(run.rates.empty() ? kNothing : fmt::format("{:.4g}", run.rates.front().tflops));
     row.push_back(run.rates.empty() ? kNothing : run.rates.front().basis.name);
     row.push_back(run.mfu ? fmt::format("{:.2f}%", *run.mfu * 100) : kNothing);
     row.push_back(run.mfu ? fmt::format("{:.4g}", run.facts.peak->tflops) : kNothing);
