@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdio>
 #include <memory>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "config/runnable.h"
 #include "config/settings_printer.h"
 #include "config/tree_json.h"
+#include "config/validate.h"
 
 namespace trireme {
 
@@ -32,8 +34,12 @@ std::string missing_to_run(const Settings& settings) {
   return {};
 }
 
+// A recipe that no run could use is printed all the same, so that its user sees what it came to; what is wrong follows.
 void print_resolved(const ConfigArguments& arguments) {
-  ResolvedRecipe recipe = arguments.recipe.resolve();
+  ResolvedRecipe recipe = arguments.recipe.resolve({}, Validation::by_the_caller);
+  if (!arguments.json) fmt::print("{}", to_yaml(recipe.settings));
+  std::fflush(stdout);
+  validate(recipe.settings);
   for (std::string& key : idle_settings(recipe.settings)) recipe.ignored_keys.push_back(std::move(key));
   const std::string missing = missing_to_run(recipe.settings);
   if (arguments.json) {
@@ -47,7 +53,6 @@ void print_resolved(const ConfigArguments& arguments) {
     fmt::print("{}\n", report.dump(2));
     return;
   }
-  fmt::print("{}", to_yaml(recipe.settings));
   if (!recipe.ignored_keys.empty()) fmt::print(stderr, "without effect here: {}\n", fmt::join(recipe.ignored_keys, ", "));
   if (!missing.empty()) fmt::print(stderr, "to run it here: {}\n", missing);
 }

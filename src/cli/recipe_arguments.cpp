@@ -17,7 +17,7 @@ void RecipeArguments::add_to(CLI::App& command) {
   command.add_option("--config-name", config_name, "file in that folder, config.yaml if not given");
 }
 
-ResolvedRecipe RecipeArguments::resolve(std::vector<std::string> more_overrides) const {
+ResolvedRecipe RecipeArguments::resolve(std::vector<std::string> more_overrides, Validation validation) const {
   std::vector<std::string> changes = overrides;
   std::string name = recipe;
   if (!config_path.empty() || !config_name.empty()) {
@@ -28,7 +28,7 @@ ResolvedRecipe RecipeArguments::resolve(std::vector<std::string> more_overrides)
     name = (std::filesystem::path(config_path.empty() ? "." : config_path) / file).string();
   }
   for (std::string& change : more_overrides) changes.push_back(std::move(change));
-  return resolve_recipe(name, changes);
+  return resolve_recipe(name, changes, validation);
 }
 
 std::string RecipeArguments::text() const {

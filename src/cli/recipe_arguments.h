@@ -15,7 +15,7 @@ struct RecipeArguments {
   std::string config_path, config_name;  // Hydra's way to name a file
 
   void add_to(CLI::App& command);
-  ResolvedRecipe resolve(std::vector<std::string> more_overrides = {}) const;
+  ResolvedRecipe resolve(std::vector<std::string> more_overrides = {}, Validation validation = Validation::now) const;
   std::string text() const;  // as a user would type it again
 };
 

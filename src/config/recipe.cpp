@@ -198,7 +198,7 @@ std::vector<ShippedRecipe> shipped_recipes() {
 
 Tree load_recipe(const std::string& name_or_path) { return compose_recipe(name_or_path, {}).tree; }
 
-ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides) {
+ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides, Validation validation) {
   std::vector<Override> changes;
   if (is_override(name_or_path)) changes.push_back(parse_override(name_or_path));
   for (const std::string& text : overrides) changes.push_back(parse_override(text));
@@ -212,7 +212,7 @@ ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector
     recipe = training == nullptr ? Tree(Tree::Map{}) : Tree(*training);
   }
   ReadSettings read = read_settings(recipe);
-  validate(read.settings);
+  if (validation == Validation::now) validate(read.settings);
   return {std::move(recipe), std::move(read.settings), std::move(read.ignored_keys)};
 }
 

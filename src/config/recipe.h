@@ -32,10 +32,12 @@ Tree load_recipe(const std::string& name_or_path);
 
 struct ResolvedRecipe {
   Tree tree;                              // overrides applied, references resolved
-  Settings settings;                      // read and validated
+  Settings settings;                      // read and, unless the caller does so later, validated
   std::vector<std::string> ignored_keys;  // known keys without effect here
 };
 
-ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides);
+enum class Validation : uint8_t { now, by_the_caller };
+ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides,
+                              Validation validation = Validation::now);
 
 }  // namespace trireme

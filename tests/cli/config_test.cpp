@@ -78,6 +78,19 @@ TEST(ConfigCommand, ListsEverySetting) {
   EXPECT_EQ(json[2]["help"], "machines");
 }
 
+// Also one that no run could use: what is wrong with it comes last.
+TEST(ConfigCommand, PrintsARecipeThatDoesNotFitTogether) {
+  const auto printed = run_program("config gpt3/175b model.num_layers=24", kShipped);
+  EXPECT_EQ(printed.status, 2);
+  EXPECT_TRUE(contains(printed.output, "\n  num_layers: 24\n"));
+  EXPECT_TRUE(contains(printed.output, "\ntrireme: model.virtual_pipeline_model_parallel_size=6 does not divide the 3 layers"));
+  const auto json =
+      run_program("config --json gpt3/126m trainer.num_nodes=1 trainer.devices=1 model.tensor_model_parallel_size=5", kShipped);
+  EXPECT_EQ(json.status, 2);
+  EXPECT_TRUE(contains(json.output, "needs a multiple of 5; use 5 ranks, for example trainer.num_nodes=5"));
+  EXPECT_EQ(lines_of(json.output), 1);
+}
+
 TEST(ConfigCommand, MistakesAreOneLineAndStatus2) {
   const TemporaryFolder folder;
   const std::string path = folder.path().string() + "/";
@@ -97,8 +110,6 @@ TEST(ConfigCommand, MistakesAreOneLineAndStatus2) {
       {"gpt3/126", "no such recipe in "},
       {"gpt3/126m model.num_layers", "model.num_layers: a value is missing; write model.num_layers=VALUE"},
       {"gpt3/126m model.num_layers=x", "model.num_layers=x: expected an integer from 1 to 10000"},
-      {"gpt3/126m trainer.num_nodes=1 trainer.devices=1 model.tensor_model_parallel_size=5",
-       "needs a multiple of 5; use 5 ranks, for example trainer.num_nodes=5"},
       {"gpt3/126m trainer.precision=16", "trainer.precision=16: fp16 with loss scaling is not supported; use bf16"},
       {"gpt3/126m +model.fsdp=true", "model.fsdp=true: full sharding (FSDP) is not supported; use false"},
       {"gpt3/126m +model.num_moe_experts=8", "model.num_moe_experts=8: mixture of experts is not supported; remove it"},
