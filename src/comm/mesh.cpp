@@ -1,0 +1,42 @@
+#include "comm/mesh.h"
+
+#include <numeric>
+
+#include "comm/host_group.h"
+
+namespace trireme {
+
+std::vector<int> ranks_along(const MeshShape& shape, MeshDirection direction, int rank) {
+  const int sizes[] = {shape.tp, shape.cp, shape.dp, shape.pp};
+  const auto which = static_cast<size_t>(direction);
+  int stride = 1;  // of neighbours in this direction
+  for (size_t faster = 0; faster < which; ++faster) stride *= sizes[faster];
+  const int place = rank / stride % sizes[which];
+  std::vector<int> ranks;
+  for (int i = 0; i < sizes[which]; ++i) ranks.push_back(rank + (i - place) * stride);
+  return ranks;
+}
+
+Mesh Mesh::solo() {
+  const auto one = [] { return std::make_unique<SoloCommunicator>(); };
+  return {.tp = one(), .cp = one(), .dp = one(), .pp = one(), .world = one()};
+}
+
+Mesh Mesh::of(const MeshShape& shape, World& world) {
+  CHECK_EQ(shape.size(), world.size());
+  if (world.size() == 1) return solo();
+  int id = 0;
+  const auto group = [&](const char* name, std::vector<int> ranks) -> std::unique_ptr<Communicator> {
+    return std::make_unique<HostGroup>(name, ++id, std::move(ranks), world.transport(), world.progress());
+  };
+  const auto along = [&](MeshDirection direction) { return ranks_along(shape, direction, world.rank()); };
+  std::vector<int> everybody(static_cast<size_t>(world.size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  return {.tp = group("tp", along(MeshDirection::tp)),
+          .cp = group("cp", along(MeshDirection::cp)),
+          .dp = group("dp", along(MeshDirection::dp)),
+          .pp = group("pp", along(MeshDirection::pp)),
+          .world = group("world", everybody)};
+}
+
+}  // namespace trireme
