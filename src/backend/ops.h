@@ -451,11 +451,12 @@ struct RandomNormal {
 };
 
 // The list of all ops; X(Op) once each.
-#define TRIREME_OPS(X)                                                                                                   \
-  X(EmbeddingForward)                                                                                                    \
-  X(EmbeddingBackward) X(ResidualNormForward) X(ResidualNormBackward) X(ResidualAdd) X(DropoutBackward) X(LinearForward) \
-      X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary)           \
-          X(AttentionForward) X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) X(CrossEntropyGrad) X(SquaredNorms) \
-              X(ApplyClip) X(AdamW) X(Fill) X(Copy) X(RandomNormal)
+#define TRIREME_OPS(X)                                                                                                     \
+  X(EmbeddingForward)                                                                                                      \
+  X(EmbeddingBackward)                                                                                                     \
+  X(ResidualNormForward) X(ResidualNormBackward) X(ResidualAdd) X(DropoutBackward) X(LinearForward) X(LinearInputGrad)     \
+      X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary) X(AttentionForward)            \
+          X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) X(CrossEntropyGrad) X(SquaredNorms) X(ApplyClip) X(AdamW) \
+              X(Fill) X(Copy) X(RandomNormal)
 
 }  // namespace trireme

@@ -57,39 +57,44 @@ HostGroup::HostGroup(std::string name, int id, std::vector<int> members, Transpo
   rank_ = static_cast<int>(self - members_.begin());
 }
 
+void HostGroup::enqueue(const Call& call) {
+  progress_.enqueue(call);
+  if (call.stream == kCompute) progress_.synchronize({name_of(call.kind), kCompute, progress_.enqueued(kCompute)});
+}
+
 void HostGroup::all_reduce(Stream stream, Tensor values, Reduce reduce) {
-  if (size() > 1) progress_.enqueue({Call::Kind::all_reduce, this, {}, stream, values, values, reduce});
+  if (size() > 1) enqueue({Call::Kind::all_reduce, this, {}, stream, values, values, reduce});
 }
 
 void HostGroup::reduce_scatter(Stream stream, Tensor from, Tensor to, Reduce reduce) {
   CHECK_EQ(from.count(), to.count() * size());
   CHECK(from.dtype == to.dtype && (size() > 1 || from.data == to.data));
-  if (size() > 1) progress_.enqueue({Call::Kind::reduce_scatter, this, {}, stream, from, to, reduce});
+  if (size() > 1) enqueue({Call::Kind::reduce_scatter, this, {}, stream, from, to, reduce});
 }
 
 void HostGroup::all_gather(Stream stream, Tensor from, Tensor to) {
   CHECK_EQ(to.count(), from.count() * size());
   CHECK(from.dtype == to.dtype && (size() > 1 || from.data == to.data));
-  if (size() > 1) progress_.enqueue({Call::Kind::all_gather, this, {}, stream, from, to});
+  if (size() > 1) enqueue({Call::Kind::all_gather, this, {}, stream, from, to});
 }
 
 void HostGroup::broadcast(Stream stream, Tensor values, int root) {
   CHECK(root >= 0 && root < size());
-  if (size() > 1) progress_.enqueue({Call::Kind::broadcast, this, {}, stream, values, values, Reduce::sum, root});
+  if (size() > 1) enqueue({Call::Kind::broadcast, this, {}, stream, values, values, Reduce::sum, root});
 }
 
 void HostGroup::send(Stream stream, Tensor values, int to) {
   CHECK(to >= 0 && to < size() && to != rank_);
-  progress_.enqueue({Call::Kind::send, this, {}, stream, values, {}, Reduce::sum, to});
+  enqueue({Call::Kind::send, this, {}, stream, values, {}, Reduce::sum, to});
 }
 
 void HostGroup::receive(Stream stream, Tensor values, int from) {
   CHECK(from >= 0 && from < size() && from != rank_);
-  progress_.enqueue({Call::Kind::receive, this, {}, stream, {}, values, Reduce::sum, from});
+  enqueue({Call::Kind::receive, this, {}, stream, {}, values, Reduce::sum, from});
 }
 
 void HostGroup::barrier(Stream stream) {
-  if (size() > 1) progress_.enqueue({Call::Kind::barrier, this, {}, stream, {}, {}});
+  if (size() > 1) enqueue({Call::Kind::barrier, this, {}, stream, {}, {}});
 }
 
 int HostGroup::tag(Stream stream) const { return id_ * kTagsOfGroup + static_cast<int>(stream.kind) * 8 + stream.edge; }

@@ -40,6 +40,7 @@ class HostGroup final : public Communicator, private CallGroup {
     int64_t begin = 0, count = 0;  // elements
   };
 
+  void enqueue(const Call& call);  // on the compute stream, which is the caller, it is done on return
   void start(const Call& call) override;
   bool advance(const Call& call) override;
   std::string text(const Call& call) const override;

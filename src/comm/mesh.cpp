@@ -1,7 +1,10 @@
 #include "comm/mesh.h"
 
+#include <algorithm>
+#include <functional>
 #include <numeric>
 
+#include "comm/cost.h"
 #include "comm/host_group.h"
 
 namespace trireme {
@@ -37,6 +40,26 @@ Mesh Mesh::of(const MeshShape& shape, World& world) {
           .dp = group("dp", along(MeshDirection::dp)),
           .pp = group("pp", along(MeshDirection::pp)),
           .world = group("world", everybody)};
+}
+
+Mesh Mesh::on_paper(const MeshPlace& place) {
+  const auto group = [&](MeshDirection direction) -> std::unique_ptr<Communicator> {
+    const std::vector<int> ranks = ranks_along(place.shape, direction, place.rank);
+    const auto self = std::find(ranks.begin(), ranks.end(), place.rank);
+    return std::make_unique<CostCommunicator>(static_cast<int>(self - ranks.begin()), static_cast<int>(ranks.size()));
+  };
+  return {.tp = group(MeshDirection::tp),
+          .cp = group(MeshDirection::cp),
+          .dp = group(MeshDirection::dp),
+          .pp = group(MeshDirection::pp),
+          .world = std::make_unique<CostCommunicator>(place.rank, place.shape.size())};
+}
+
+int64_t Mesh::staging_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& group : {std::cref(tp), std::cref(cp), std::cref(dp), std::cref(pp), std::cref(world)})
+    bytes += dynamic_cast<const CostCommunicator&>(*group.get()).staging_bytes();
+  return bytes;
 }
 
 }  // namespace trireme

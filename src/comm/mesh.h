@@ -11,7 +11,13 @@ namespace trireme {
 
 struct MeshShape {
   int tp = 1, cp = 1, dp = 1, pp = 1;
+  int64_t staging_bytes() const;  // of a mesh on paper: what its collectives needed
   int size() const { return tp * cp * dp * pp; }
+};
+
+struct MeshPlace {
+  MeshShape shape;
+  int rank = 0;
 };
 
 struct Mesh {
@@ -20,7 +26,9 @@ struct Mesh {
 
   static Mesh solo();
   static Mesh of(const MeshShape& shape, World& world);
+  static Mesh on_paper(const MeshPlace& place);  // of CostCommunicators
 
+  int64_t staging_bytes() const;  // of a mesh on paper: what its collectives needed
   int size() const { return tp->size() * cp->size() * dp->size() * pp->size(); }
 };
 

@@ -64,6 +64,7 @@ void Gpt::backward(int64_t slot, const Weights& weights, Grads& grads) const {
   const BlockWorkspace& w = table_.workspace();
   PendingGrad gradient =
       head_.final_norm_backward(training, slot, weights.acquire_head(), grads.head(), w, entered(training, slot, dims_.L));
+  grads.finished_head();
   for (int64_t layer = dims_.L - 1; layer >= 0; --layer) {
     const BlockActivations& a = table_.block(slot, layer);
     const bool ends_group = layer == dims_.L - 1 || table_.plan(layer + 1).group_begin != table_.plan(layer).group_begin;
@@ -74,6 +75,7 @@ void Gpt::backward(int64_t slot, const Weights& weights, Grads& grads) const {
     grads.finished(layer);
   }
   embedding_backward(training, grads.embedding(), gradient.d_sum);
+  grads.finished_embedding();
 }
 
 }  // namespace trireme

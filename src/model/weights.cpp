@@ -18,11 +18,36 @@ uint32_t site_of(const std::string& name) {
 
 }  // namespace
 
-FlatLayout FlatLayout::of(const ModelSettings& model) {
-  FlatLayout layout{.table = parameter_table(model), .offsets = {}, .count = 0};
-  for (const ParameterRow& row : layout.table) {
-    layout.offsets.push_back(layout.count);
-    layout.count += round_up(row.padded_count(), kAlignElements);
+FlatLayout FlatLayout::of(const ModelSettings& model, DataShard shard) {
+  FlatLayout layout{.table = parameter_table(model), .offsets = {}, .buckets = {}, .count = 0, .state_count = 0};
+  size_t row = 0;
+  // Rows with the same owner and layer follow each other in the table.
+  const auto is_embedding = [](const ParameterRow& r) {
+    return r.owner == Owner::first_stage || r.owner == Owner::first_and_last_stage;
+  };
+  const auto same_bucket = [&](const ParameterRow& a, const ParameterRow& b) {
+    return a.layer == b.layer && is_embedding(a) == is_embedding(b);
+  };
+  while (row < layout.table.size()) {
+    Bucket bucket{.all = {layout.count, 0}, .own = {}, .state = layout.state_count, .parts = {}};
+    const size_t first = row;
+    for (; row < layout.table.size() && same_bucket(layout.table[first], layout.table[row]); ++row) {
+      layout.offsets.push_back(layout.count);
+      layout.count += round_up(layout.table[row].padded_count(), kAlignElements);
+    }
+    // Every rank's piece is as long as the others' and as well aligned.
+    layout.count = bucket.all.begin + round_up(layout.count - bucket.all.begin, kAlignElements * shard.size);
+    bucket.all.count = layout.count - bucket.all.begin;
+    const int64_t piece = bucket.all.count / shard.size;
+    bucket.own = {bucket.all.begin + shard.rank * piece, piece};
+    for (size_t i = first; i < row; ++i) {
+      const int64_t begin = std::max(layout.offsets[i], bucket.own.begin);
+      const int64_t end = std::min(layout.offsets[i] + layout.table[i].count(), bucket.own.begin + bucket.own.count);
+      if (begin < end)
+        bucket.parts.push_back({i, begin - layout.offsets[i], end - begin, begin, layout.state_count + begin - bucket.own.begin});
+    }
+    layout.state_count += piece;
+    layout.buckets.push_back(std::move(bucket));
   }
   return layout;
 }
@@ -65,33 +90,52 @@ Tensor FlatViews::parameter(size_t row) const {
   return flat_.flat_range(layout_.offsets[row], shape);
 }
 
-Tensor FlatViews::block_range(int64_t layer) const {
-  int64_t begin = layout_.count, end = 0;
-  for (size_t row = 0; row < layout_.table.size(); ++row) {
-    if (layout_.table[row].layer != layer) continue;
-    begin = std::min(begin, layout_.offsets[row]);
-    end = std::max(end, layout_.offsets[row] + round_up(layout_.table[row].padded_count(), kAlignElements));
-  }
-  return flat_.rows(begin, end - begin);
+const HeadParameters& Weights::acquire_head() const {
+  wait_for(layout_.head_bucket());
+  wait_for(layout_.embedding_bucket());  // which holds the head when the two are tied
+  return views_.head();
 }
 
-void Grads::finished(int64_t layer) {
-  if (micro_batch_ != MicroBatch::last) return;
-  backend_.wait(kDataParallel, backend_.record(kCompute, "block_gradients_written"));
-  const Tensor bucket = views_.block_range(layer);
-  mesh_.dp->reduce_scatter(kDataParallel, bucket, bucket, Reduce::sum);
+void Weights::wait_for_all() const {
+  for (size_t bucket = 0; bucket < gathered_.size(); ++bucket) wait_for(bucket);
 }
 
-void initialise(const FlatLayout& layout, uint64_t seed, Backend& backend, Tensor masters) {
+void Weights::gather(size_t index, Communicator& dp) {
+  const Bucket& bucket = layout_.buckets[index];
+  const Tensor flat = views_.flat();
+  if (dp.size() == 1) return;
+  backend_.wait(kDataParallel, backend_.record(kCompute, "own_weights_updated"));
+  dp.all_gather(kDataParallel, flat.rows(bucket.own.begin, bucket.own.count), flat.rows(bucket.all.begin, bucket.all.count));
+  gathered_[index] = backend_.record(kDataParallel, "weights_gathered");
+}
+
+void Grads::reduce(size_t index) {
+  if (micro_batch_ != MicroBatch::last || mesh_.dp->size() == 1) return;
+  const Bucket& bucket = layout_.buckets[index];
+  backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
+  mesh_.dp->reduce_scatter(kDataParallel, views_.flat().rows(bucket.all.begin, bucket.all.count),
+                           views_.flat().rows(bucket.own.begin, bucket.own.count), Reduce::sum);
+  reduced_[index] = backend_.record(kDataParallel, "gradients_reduced");
+}
+
+Tensor Grads::acquire_own(size_t index) const {
+  backend_.wait(kCompute, reduced_[index]);
+  return views_.flat().rows(layout_.buckets[index].own.begin, layout_.buckets[index].own.count);
+}
+
+void initialise(const FlatLayout& layout, const Bucket& bucket, uint64_t seed, Backend& backend, Tensor masters) {
   backend.run(kCompute, Fill{.value = 0, .out = masters});
-  for (size_t i = 0; i < layout.table.size(); ++i) {
-    const ParameterRow& row = layout.table[i];
-    const Tensor values = masters.rows(layout.offsets[i], row.count());  // the padding rows come after these
+  for (const OwnedPart& part : bucket.parts) {
+    const ParameterRow& row = layout.table[part.row];
+    const Tensor values = masters.rows(part.flat - bucket.own.begin, part.count);
     if (row.init == InitKind::ones) backend.run(kCompute, Fill{.value = 1, .out = values});
     if (row.init == InitKind::normal)
-      backend.run(kCompute,
-                  RandomNormal{
-                      .mean = 0, .deviation = row.deviation, .seed = seed, .site = site_of(row.name), .first = 0, .out = values});
+      backend.run(kCompute, RandomNormal{.mean = 0,
+                                         .deviation = row.deviation,
+                                         .seed = seed,
+                                         .site = site_of(row.name),
+                                         .first = part.begin,
+                                         .out = values});
   }
 }
 

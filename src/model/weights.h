@@ -1,6 +1,10 @@
-// The weights store: every parameter of this rank in one flat buffer, gradients, masters and Adam states in buffers with the same
-// offsets. The model makes two calls a block: weights.acquire before it reads a block's parameters, and grads.finished after
-// backward wrote the last gradient of a block.
+// The weights store: every parameter of this rank in one flat buffer, gradients in another with the same offsets. The buffers are
+// cut into buckets (the head, each block, the embedding) in the order in which backward finishes them. Masters and Adam states
+// are shared out over the data-parallel ranks: rank r owns the r-th piece of every bucket, and its state buffers hold those
+// pieces one after the other.
+//
+// The model makes two calls a block: weights.acquire before it reads a block's parameters, and grads.finished after backward
+// wrote the last gradient of a block.
 #pragma once
 
 #include "backend/backend.h"
@@ -29,14 +33,38 @@ struct HeadParameters {
   Tensor head;                    // [V_padded,C]; with tied embeddings the same memory as embedding.word
 };
 
+// The part of a parameter that this rank's state buffers hold.
+struct OwnedPart {
+  size_t row = 0;                // of the table
+  int64_t begin = 0, count = 0;  // elements of the parameter, padding left out
+  int64_t flat = 0;              // where they are in the flat buffers
+  int64_t state = 0;             // and in the state buffers
+};
+
+struct Bucket {
+  FlatRange all;                 // in the flat buffers
+  FlatRange own;                 // the piece of it that this rank owns
+  int64_t state = 0;             // where that piece begins in the state buffers
+  std::vector<OwnedPart> parts;  // of the parameters in the bucket, those that are in the piece
+};
+
+struct DataShard {
+  int rank = 0, size = 1;  // of the ranks that share the optimizer's work
+};
+
 // Where each row of the parameter table lies in the flat buffers. Rows start on 256-byte boundaries of the narrowest dtype.
 struct FlatLayout {
   std::vector<ParameterRow> table;
   std::vector<int64_t> offsets;
-  int64_t count = 0;  // elements of a flat buffer
+  std::vector<Bucket> buckets;  // the head's, those of the blocks from the last to the first, the embedding's
+  int64_t count = 0;            // elements of a flat buffer
+  int64_t state_count = 0;      // elements of a state buffer
 
-  static FlatLayout of(const ModelSettings& model);
+  static FlatLayout of(const ModelSettings& model, DataShard shard = {});
   int64_t find(const std::string& name) const;  // row, or -1
+  size_t head_bucket() const { return 0; }
+  size_t block_bucket(int64_t layer) const { return buckets.size() - 2 - static_cast<size_t>(layer); }
+  size_t embedding_bucket() const { return buckets.size() - 1; }
 };
 
 // The tensors of a flat buffer, by name and by block.
@@ -49,8 +77,6 @@ class FlatViews {
   const BlockParameters& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
   const EmbeddingParameters& embedding() const { return embedding_; }
   const HeadParameters& head() const { return head_; }
-  // The contiguous part of the flat buffer that holds one block's parameters.
-  Tensor block_range(int64_t layer) const;
 
  private:
   const FlatLayout& layout_;
@@ -62,16 +88,26 @@ class FlatViews {
 
 class Weights {
  public:
-  Weights(const FlatLayout& layout, const ModelSettings& model, Tensor flat) : views_(layout, model, flat) {}
+  Weights(const FlatLayout& layout, const ModelSettings& model, Backend& backend, Tensor flat)
+      : layout_(layout), views_(layout, model, flat), backend_(backend), gathered_(layout.buckets.size()) {}
 
-  // A block's parameters, complete and ready to use. With one data-parallel rank they always are.
-  const BlockParameters& acquire(int64_t layer) const { return views_.block(layer); }
-  const EmbeddingParameters& acquire_embedding() const { return views_.embedding(); }
-  const HeadParameters& acquire_head() const { return views_.head(); }
+  // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them.
+  const BlockParameters& acquire(int64_t layer) const { return wait_for(layout_.block_bucket(layer)), views_.block(layer); }
+  const EmbeddingParameters& acquire_embedding() const { return wait_for(layout_.embedding_bucket()), views_.embedding(); }
+  const HeadParameters& acquire_head() const;
   const FlatViews& views() const { return views_; }
 
+  // Every rank has updated its piece of the bucket: collects the pieces of all.
+  void gather(size_t bucket, Communicator& dp);
+  void wait_for_all() const;
+
  private:
+  void wait_for(size_t bucket) const { backend_.wait(kCompute, gathered_[bucket]); }
+
+  const FlatLayout& layout_;
   FlatViews views_;
+  Backend& backend_;
+  std::vector<Event> gathered_;  // by bucket
 };
 
 // Whether further micro-batches of the step will add to the gradients.
@@ -80,7 +116,7 @@ enum class MicroBatch : uint8_t { more_follow, last };
 class Grads {
  public:
   Grads(const FlatLayout& layout, const ModelSettings& model, Backend& backend, const Mesh& mesh, Tensor flat)
-      : views_(layout, model, flat), backend_(backend), mesh_(mesh) {}
+      : layout_(layout), views_(layout, model, flat), backend_(backend), mesh_(mesh), reduced_(layout.buckets.size()) {}
 
   const BlockParameters& block(int64_t layer) const { return views_.block(layer); }
   const EmbeddingParameters& embedding() const { return views_.embedding(); }
@@ -88,17 +124,26 @@ class Grads {
 
   void begin_micro_batch(MicroBatch which) { micro_batch_ = which; }
   // Backward wrote the last gradient of the block: on the last micro-batch its reduction over the data-parallel group starts.
-  void finished(int64_t layer);
+  void finished(int64_t layer) { reduce(layout_.block_bucket(layer)); }
+  void finished_head() { reduce(layout_.head_bucket()); }
+  void finished_embedding() { reduce(layout_.embedding_bucket()); }
+  // What comes next on the compute stream finds this rank's piece of the bucket summed over the group.
+  Tensor acquire_own(size_t bucket) const;
   const FlatViews& views() const { return views_; }
 
  private:
+  void reduce(size_t bucket);
+
+  const FlatLayout& layout_;
   FlatViews views_;
   Backend& backend_;
   const Mesh& mesh_;
   MicroBatch micro_batch_ = MicroBatch::last;
+  std::vector<Event> reduced_;  // by bucket
 };
 
-// Draws every parameter into `masters` (f32, flat), keyed by seed, name and global element, and clears the padding.
-void initialise(const FlatLayout& layout, uint64_t seed, Backend& backend, Tensor masters);
+// Draws what this rank owns of a bucket into `masters` (f32, its piece of the bucket), keyed by seed, name and global element,
+// and clears the padding.
+void initialise(const FlatLayout& layout, const Bucket& bucket, uint64_t seed, Backend& backend, Tensor masters);
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #include "train/engine.h"
 
 #include <cmath>
+#include <exception>
 
 namespace trireme {
 
@@ -17,35 +18,68 @@ Arenas Arenas::like(const Arenas& measured, Backend& backend) {
 }
 
 Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas)
-    : settings_(std::move(settings)), backend_(backend), layout_(FlatLayout::of(settings_.model)) {
+    : settings_(std::move(settings)),
+      backend_(backend),
+      mesh_(mesh),
+      layout_(FlatLayout::of(settings_.model, {.rank = mesh.dp->rank(), .size = mesh.dp->size()})) {
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
-  const Tensor weights = arenas.parameters.take({layout_.count}, dtype);
-  // In f32 the weights are their own masters.
-  const Tensor masters = dtype == DType::f32 ? weights : arenas.masters.take({layout_.count}, DType::f32);
-  weights_.emplace(layout_, model, weights);
-  masters_.emplace(layout_, model, masters);
+  weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.count}, dtype));
   grads_.emplace(layout_, model, backend, mesh, arenas.gradients.take({layout_.count}, DType::f32));
-  first_moment_.emplace(layout_, model, arenas.states.take({layout_.count}, DType::f32));
-  second_moment_.emplace(layout_, model, arenas.states.take({layout_.count}, DType::f32));
+  if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
+  first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
+  second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   scalars_ = arenas.states.take({kStepScalars}, DType::f64);
   squares_ = arenas.states.take({static_cast<int64_t>(layout_.table.size())}, DType::f64);
   host_squares_.resize(layout_.table.size());
-  for (size_t row = 0; row < layout_.table.size(); ++row) {
-    const ParameterRow& parameter = layout_.table[row];
-    const double decay = parameter.decay == WeightDecay::yes ? model.optim.weight_decay : 0;
-    norm_ranges_.push_back({layout_.offsets[row], parameter.count()});
-    decay_ranges_.push_back({layout_.offsets[row], parameter.count(), static_cast<float>(decay)});
+  int64_t first_row = 0;
+  for (const Bucket& bucket : layout_.buckets) {
+    ranges_.push_back(ranges_of(bucket, first_row));
+    first_row += static_cast<int64_t>(ranges_.back().norms.size());
   }
   const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length);
   const int64_t slots = slots_needed(make_schedule(ScheduleKind::one_forward_one_backward, 1, 1, 0));
   gpt_.emplace(model, dims, dtype, backend, mesh, slots, arenas.activations, arenas.scratch);
 }
 
+Engine::~Engine() {
+  if (std::uncaught_exceptions() > 0) return;  // the others may be gone too
+  try {
+    weights_->wait_for_all();
+  } catch (const std::exception&) {  // a rank that died: whoever waits next says so
+  }
+}
+
+// Of the piece of a bucket that this rank owns; places are counted from its beginning.
+Engine::BucketRanges Engine::ranges_of(const Bucket& bucket, int64_t first_row) const {
+  BucketRanges ranges{.norms = {}, .decays = {}, .first_row = first_row};
+  const auto row_at = [&](size_t i) { return static_cast<size_t>(first_row) + i; };
+  const auto in_bucket = [&](size_t row) {
+    return row < layout_.table.size() && layout_.offsets[row] < bucket.all.begin + bucket.all.count;
+  };
+  for (size_t i = 0; in_bucket(row_at(i)); ++i) ranges.norms.push_back({});
+  for (const OwnedPart& part : bucket.parts) {
+    const double decay = layout_.table[part.row].decay == WeightDecay::yes ? settings_.model.optim.weight_decay : 0;
+    const int64_t begin = part.flat - bucket.own.begin;
+    ranges.norms[part.row - static_cast<size_t>(first_row)] = {begin, part.count};
+    ranges.decays.push_back({begin, part.count, static_cast<float>(decay)});
+  }
+  return ranges;
+}
+
+Tensor Engine::master(const Bucket& bucket) const {
+  if (masters_) return masters_.rows(bucket.state, bucket.own.count);
+  return weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
+}
+
+Tensor Engine::master(const Bucket& bucket, const OwnedPart& part) const {
+  return master(bucket).rows(part.state - bucket.state, part.count);
+}
+
 void Engine::initialise_weights() {
-  initialise(layout_, settings_.model.seed, backend_, masters_->flat());
-  backend_.run(kCompute, Fill{.value = 0, .out = first_moment_->flat()});
-  backend_.run(kCompute, Fill{.value = 0, .out = second_moment_->flat()});
+  for (const Bucket& bucket : layout_.buckets) initialise(layout_, bucket, settings_.model.seed, backend_, master(bucket));
+  backend_.run(kCompute, Fill{.value = 0, .out = first_moment_});
+  backend_.run(kCompute, Fill{.value = 0, .out = second_moment_});
   restore_updates(0);
 }
 
@@ -63,8 +97,12 @@ void Engine::restore_updates(int64_t updates) {
   host_scalars_ = {};
   host_scalars_[static_cast<size_t>(StepScalar::updates)] = static_cast<double>(updates);
   backend_.upload(kCompute, host_scalars_.data(), scalars_);
-  if (weights_->views().flat().dtype != DType::f32)
-    backend_.run(kCompute, Copy{.from = masters_->flat(), .to = weights_->views().flat()});
+  for (size_t i = 0; i < layout_.buckets.size(); ++i) {
+    const Bucket& bucket = layout_.buckets[i];
+    const Tensor own = weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
+    if (masters_) backend_.run(kCompute, Copy{.from = master(bucket), .to = own});
+    weights_->gather(i, *mesh_.dp);
+  }
 }
 
 const std::vector<Action>& Engine::schedule(ScheduleKind kind, int64_t micro_batches) {
@@ -117,22 +155,38 @@ void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
   }
 }
 
-void Engine::optimizer_step() {
+// Loss and gradient norm of the whole mesh, on every rank.
+void Engine::share_results() {
+  mesh_.dp->all_reduce(kCompute, scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1), Reduce::sum);
+  mesh_.dp->all_reduce(kCompute, squares_, Reduce::sum);
+}
+
+void Engine::update(size_t index) {
   const OptimSettings& optim = settings_.model.optim;
-  const Tensor grads = grads_->views().flat();
-  backend_.wait(kCompute, backend_.record(kDataParallel, "gradients_reduced"));
-  backend_.run(kCompute, SquaredNorms{.ranges = norm_ranges_, .grads = grads, .squares = squares_});
-  backend_.run(kCompute, ApplyClip{.max_norm = settings_.gradient_clip, .squares = squares_, .scalars = scalars_});
-  backend_.run(kCompute, AdamW{.ranges = decay_ranges_,
+  const Bucket& bucket = layout_.buckets[index];
+  backend_.run(kCompute, AdamW{.ranges = ranges_[index].decays,
                                .beta1 = optim.beta1,
                                .beta2 = optim.beta2,
                                .epsilon = optim.eps,
-                               .grads = grads,
+                               .grads = grads_->acquire_own(index),
                                .scalars = scalars_,
-                               .master = masters_->flat(),
-                               .m = first_moment_->flat(),
-                               .v = second_moment_->flat(),
-                               .weights = weights_->views().flat()});
+                               .master = master(bucket),
+                               .m = first_moment_.rows(bucket.state, bucket.own.count),
+                               .v = second_moment_.rows(bucket.state, bucket.own.count),
+                               .weights = weights_->views().flat().rows(bucket.own.begin, bucket.own.count)});
+  weights_->gather(index, *mesh_.dp);
+}
+
+void Engine::optimizer_step() {
+  for (size_t i = 0; i < layout_.buckets.size(); ++i) {
+    const BucketRanges& ranges = ranges_[i];
+    const Tensor squares = squares_.rows(ranges.first_row, static_cast<int64_t>(ranges.norms.size()));
+    backend_.run(kCompute, SquaredNorms{.ranges = ranges.norms, .grads = grads_->acquire_own(i), .squares = squares});
+  }
+  share_results();
+  backend_.run(kCompute, ApplyClip{.max_norm = settings_.gradient_clip, .squares = squares_, .scalars = scalars_});
+  // The next forward begins with the embedding, which is the last bucket.
+  for (size_t i = layout_.buckets.size(); i-- > 0;) update(i);
 }
 
 StepResult Engine::train_step(const StepInput& input) {
@@ -146,6 +200,7 @@ StepResult Engine::train_step(const StepInput& input) {
 double Engine::evaluate(const StepInput& input) {
   begin(input);
   run(schedule(ScheduleKind::forward_only, input.micro_batches), input);
+  mesh_.dp->all_reduce(kCompute, scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1), Reduce::sum);
   read_scalars();
   return host_scalars_[static_cast<size_t>(StepScalar::loss_sum)];
 }

@@ -3,17 +3,23 @@
 namespace trireme {
 
 std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine) {
+  const FlatLayout& layout = engine.layout();
   std::vector<CheckpointTensor> tensors;
-  const auto add = [&](const std::string& prefix, const FlatViews& views) {
-    for (size_t row = 0; row < engine.layout().table.size(); ++row) {
-      const ParameterRow& parameter = engine.layout().table[row];
-      const Tensor padded = views.parameter(row);
-      tensors.push_back({prefix + parameter.name, TensorSlice::whole(parameter.shape), padded.rows(0, parameter.shape[0])});
-    }
+  const auto add = [&](const std::string& prefix, const auto& values_of) {
+    for (const Bucket& bucket : layout.buckets)
+      for (const OwnedPart& part : bucket.parts) {
+        const ParameterRow& row = layout.table[part.row];
+        const TensorSlice slice = TensorSlice::whole(row.shape).part(part.begin, part.count);
+        const Tensor values = values_of(bucket, part);
+        tensors.push_back({prefix + row.name, slice, values.reshaped(slice.shape())});
+      }
   };
-  add("", engine.masters());
-  add("first_moment.", engine.first_moment());
-  add("second_moment.", engine.second_moment());
+  const auto states = [](const Tensor& state) {
+    return [=](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); };
+  };
+  add("", [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); });
+  add("first_moment.", states(engine.first_moment()));
+  add("second_moment.", states(engine.second_moment()));
   return tensors;
 }
 
