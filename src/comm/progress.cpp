@@ -96,7 +96,7 @@ bool Progress::advance(Queue& queue) {
     if (!entry.started) {
       entry.call.group->start(entry.call);
       if (options_.hostility == Hostility::late_completion)
-        entry.not_before = Clock::now() + std::chrono::microseconds(random_() % 3000);
+        entry.not_before = Clock::now() + std::chrono::microseconds(random_() % (random_() % 16 == 0 ? 3000 : 100));
       const std::lock_guard lock(mutex_);
       queue.entries.front().started = true;
       queue.entries.front().not_before = entry.not_before;

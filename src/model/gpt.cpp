@@ -19,6 +19,7 @@ Gpt::Gpt(const ModelSettings& model, const Dims& dims, DType dtype, Backend& bac
 
 Context Gpt::context(int64_t slot, Mode mode) const {
   return {.backend = backend_,
+          .tp = *mesh_.tp,
           .linear = ParallelLinear(backend_, *mesh_.tp),
           .model = model_,
           .dims = dims_,

@@ -16,10 +16,30 @@ uint32_t site_of(const std::string& name) {
   return hash;
 }
 
+// Elements that lie side by side in the global tensor and in an owned part of it.
+struct GlobalRun {
+  int64_t global = 0, local = 0, count = 0;
+};
+
+std::vector<GlobalRun> global_runs(const Shape& global, const OwnedPart& part) {
+  const int64_t columns = global.rank() == 1 ? global[0] : global[1];
+  const int64_t width = part.piece.extent[-1], first_column = part.piece.offset[-1];
+  const int64_t first_row = global.rank() == 1 ? 0 : part.piece.offset[0];
+  if (width == columns) return {{first_row * columns + first_column + part.begin, 0, part.count}};
+  std::vector<GlobalRun> runs;
+  for (int64_t done = 0; done < part.count;) {
+    const int64_t row = (part.begin + done) / width, column = (part.begin + done) % width;
+    const int64_t count = std::min(width - column, part.count - done);
+    runs.push_back({(first_row + row) * columns + first_column + column, done, count});
+    done += count;
+  }
+  return runs;
+}
+
 }  // namespace
 
-FlatLayout FlatLayout::of(const ModelSettings& model, DataShard shard) {
-  FlatLayout layout{.table = parameter_table(model), .offsets = {}, .buckets = {}, .count = 0, .state_count = 0};
+FlatLayout FlatLayout::of(const ModelSettings& model, const RankShard& shard) {
+  FlatLayout layout{.table = parameter_table(model), .local = {}, .offsets = {}, .buckets = {}, .count = 0, .state_count = 0};
   size_t row = 0;
   // Rows with the same owner and layer follow each other in the table.
   const auto is_embedding = [](const ParameterRow& r) {
@@ -32,20 +52,23 @@ FlatLayout FlatLayout::of(const ModelSettings& model, DataShard shard) {
     Bucket bucket{.all = {layout.count, 0}, .own = {}, .state = layout.state_count, .parts = {}};
     const size_t first = row;
     for (; row < layout.table.size() && same_bucket(layout.table[first], layout.table[row]); ++row) {
+      layout.local.push_back(local_part(layout.table[row], shard));
       layout.offsets.push_back(layout.count);
-      layout.count += round_up(layout.table[row].padded_count(), kAlignElements);
+      layout.count += round_up(layout.local.back().shape.count(), kAlignElements);
     }
     // Every rank's piece is as long as the others' and as well aligned.
-    layout.count = bucket.all.begin + round_up(layout.count - bucket.all.begin, kAlignElements * shard.size);
+    layout.count = bucket.all.begin + round_up(layout.count - bucket.all.begin, kAlignElements * shard.dp_size);
     bucket.all.count = layout.count - bucket.all.begin;
-    const int64_t piece = bucket.all.count / shard.size;
-    bucket.own = {bucket.all.begin + shard.rank * piece, piece};
-    for (size_t i = first; i < row; ++i) {
-      const int64_t begin = std::max(layout.offsets[i], bucket.own.begin);
-      const int64_t end = std::min(layout.offsets[i] + layout.table[i].count(), bucket.own.begin + bucket.own.count);
-      if (begin < end)
-        bucket.parts.push_back({i, begin - layout.offsets[i], end - begin, begin, layout.state_count + begin - bucket.own.begin});
-    }
+    const int64_t piece = bucket.all.count / shard.dp_size;
+    bucket.own = {bucket.all.begin + shard.dp_rank * piece, piece};
+    for (size_t i = first; i < row; ++i)
+      for (const LocalPiece& held : layout.local[i].pieces) {
+        const int64_t at = layout.offsets[i] + held.begin;
+        const int64_t begin = std::max(at, bucket.own.begin);
+        const int64_t end = std::min(at + held.count(), bucket.own.begin + bucket.own.count);
+        if (begin < end)
+          bucket.parts.push_back({i, held, begin - at, end - begin, begin, layout.state_count + begin - bucket.own.begin});
+      }
     layout.state_count += piece;
     layout.buckets.push_back(std::move(bucket));
   }
@@ -83,12 +106,7 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
   head_ = {.norm_weight = view("final_norm.weight"), .norm_bias = view("final_norm.bias"), .head = head ? head : embedding_.word};
 }
 
-Tensor FlatViews::parameter(size_t row) const {
-  const ParameterRow& parameter = layout_.table[row];
-  const Shape shape =
-      parameter.shape.rank() == 1 ? Shape{parameter.padded_rows} : Shape{parameter.padded_rows, parameter.shape[1]};
-  return flat_.flat_range(layout_.offsets[row], shape);
-}
+Tensor FlatViews::parameter(size_t row) const { return flat_.flat_range(layout_.offsets[row], layout_.local[row].shape); }
 
 const HeadParameters& Weights::acquire_head() const {
   wait_for(layout_.head_bucket());
@@ -129,13 +147,14 @@ void initialise(const FlatLayout& layout, const Bucket& bucket, uint64_t seed, B
     const ParameterRow& row = layout.table[part.row];
     const Tensor values = masters.rows(part.flat - bucket.own.begin, part.count);
     if (row.init == InitKind::ones) backend.run(kCompute, Fill{.value = 1, .out = values});
-    if (row.init == InitKind::normal)
+    if (row.init != InitKind::normal) continue;
+    for (const GlobalRun& run : global_runs(row.shape, part))
       backend.run(kCompute, RandomNormal{.mean = 0,
                                          .deviation = row.deviation,
                                          .seed = seed,
                                          .site = site_of(row.name),
-                                         .first = part.begin,
-                                         .out = values});
+                                         .first = run.global,
+                                         .out = values.rows(run.local, run.count)});
   }
 }
 

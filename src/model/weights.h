@@ -9,7 +9,7 @@
 
 #include "backend/backend.h"
 #include "comm/mesh.h"
-#include "model/parameter_table.h"
+#include "model/shard.h"
 
 namespace trireme {
 
@@ -33,10 +33,11 @@ struct HeadParameters {
   Tensor head;                    // [V_padded,C]; with tied embeddings the same memory as embedding.word
 };
 
-// The part of a parameter that this rank's state buffers hold.
+// The part of a parameter that this rank's state buffers hold: elements of one of its local pieces.
 struct OwnedPart {
-  size_t row = 0;                // of the table
-  int64_t begin = 0, count = 0;  // elements of the parameter, padding left out
+  size_t row = 0;  // of the table
+  LocalPiece piece;
+  int64_t begin = 0, count = 0;  // elements of the piece
   int64_t flat = 0;              // where they are in the flat buffers
   int64_t state = 0;             // and in the state buffers
 };
@@ -48,19 +49,16 @@ struct Bucket {
   std::vector<OwnedPart> parts;  // of the parameters in the bucket, those that are in the piece
 };
 
-struct DataShard {
-  int rank = 0, size = 1;  // of the ranks that share the optimizer's work
-};
-
 // Where each row of the parameter table lies in the flat buffers. Rows start on 256-byte boundaries of the narrowest dtype.
 struct FlatLayout {
   std::vector<ParameterRow> table;
+  std::vector<LocalParameter> local;  // what this rank holds of each row
   std::vector<int64_t> offsets;
   std::vector<Bucket> buckets;  // the head's, those of the blocks from the last to the first, the embedding's
   int64_t count = 0;            // elements of a flat buffer
   int64_t state_count = 0;      // elements of a state buffer
 
-  static FlatLayout of(const ModelSettings& model, DataShard shard = {});
+  static FlatLayout of(const ModelSettings& model, const RankShard& shard = {});
   int64_t find(const std::string& name) const;  // row, or -1
   size_t head_bucket() const { return 0; }
   size_t block_bucket(int64_t layer) const { return buckets.size() - 2 - static_cast<size_t>(layer); }
@@ -73,7 +71,7 @@ class FlatViews {
   FlatViews(const FlatLayout& layout, const ModelSettings& model, Tensor flat);
 
   Tensor flat() const { return flat_; }
-  Tensor parameter(size_t row) const;  // [padded_rows, ...]
+  Tensor parameter(size_t row) const;  // its local part, padding rows included
   const BlockParameters& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
   const EmbeddingParameters& embedding() const { return embedding_; }
   const HeadParameters& head() const { return head_; }

@@ -21,7 +21,10 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
     : settings_(std::move(settings)),
       backend_(backend),
       mesh_(mesh),
-      layout_(FlatLayout::of(settings_.model, {.rank = mesh.dp->rank(), .size = mesh.dp->size()})) {
+      layout_(FlatLayout::of(
+          settings_.model,
+          {.tp_rank = mesh.tp->rank(), .tp_size = mesh.tp->size(), .dp_rank = mesh.dp->rank(), .dp_size = mesh.dp->size()})) {
+  CHECK_EQ(settings_.model.tensor_model_parallel_size, mesh.tp->size());
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
   weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.count}, dtype));
@@ -37,7 +40,7 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
     ranges_.push_back(ranges_of(bucket, first_row));
     first_row += static_cast<int64_t>(ranges_.back().norms.size());
   }
-  const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length);
+  const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, mesh.tp->rank(), mesh.tp->size());
   const int64_t slots = slots_needed(make_schedule(ScheduleKind::one_forward_one_backward, 1, 1, 0));
   gpt_.emplace(model, dims, dtype, backend, mesh, slots, arenas.activations, arenas.scratch);
 }
@@ -61,7 +64,10 @@ Engine::BucketRanges Engine::ranges_of(const Bucket& bucket, int64_t first_row) 
   for (const OwnedPart& part : bucket.parts) {
     const double decay = layout_.table[part.row].decay == WeightDecay::yes ? settings_.model.optim.weight_decay : 0;
     const int64_t begin = part.flat - bucket.own.begin;
-    ranges.norms[part.row - static_cast<size_t>(first_row)] = {begin, part.count};
+    // The parts of a parameter lie side by side. What every tensor-parallel rank holds whole counts once.
+    FlatRange& norm = ranges.norms[part.row - static_cast<size_t>(first_row)];
+    if (norm.count == 0) norm.begin = begin;
+    if (layout_.table[part.row].cut != Cut::whole || mesh_.tp->rank() == 0) norm.count = begin + part.count - norm.begin;
     ranges.decays.push_back({begin, part.count, static_cast<float>(decay)});
   }
   return ranges;
@@ -122,7 +128,17 @@ void Engine::begin(const StepInput& input) {
   backend_.run(kCompute, Fill{.value = 0, .out = scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1)});
 }
 
+// A token that the tables do not have would go unnoticed, because each rank looks only for those in its part.
+void Engine::check_vocabulary(const HostBatch& host) const {
+  const int64_t vocabulary = settings_.model.vocab_size;
+  for (const int32_t token : host.tokens)
+    if (token < 0 || token >= vocabulary) throw Failure("the data has token {}, outside the vocabulary of {}", token, vocabulary);
+  for (const int32_t target : host.targets)
+    if (target >= vocabulary) throw Failure("the data has token {}, outside the vocabulary of {}", target, vocabulary);
+}
+
 void Engine::upload_batch(int64_t slot, const HostBatch& host) {
+  check_vocabulary(host);
   const DeviceBatch& batch = gpt_->batch(slot);
   backend_.upload(kCopy, host.tokens.data(), batch.tokens);
   backend_.upload(kCopy, host.targets.data(), batch.targets);
@@ -159,6 +175,7 @@ void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
 void Engine::share_results() {
   mesh_.dp->all_reduce(kCompute, scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1), Reduce::sum);
   mesh_.dp->all_reduce(kCompute, squares_, Reduce::sum);
+  mesh_.tp->all_reduce(kCompute, squares_, Reduce::sum);
 }
 
 void Engine::update(size_t index) {

@@ -79,6 +79,7 @@ class Engine {
 
   BucketRanges ranges_of(const Bucket& bucket, int64_t first_row) const;
   void run(const std::vector<Action>& schedule, const StepInput& input);
+  void check_vocabulary(const HostBatch& batch) const;
   void upload_batch(int64_t slot, const HostBatch& batch);
   void begin(const StepInput& input);
   void optimizer_step();

@@ -9,7 +9,8 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine) {
     for (const Bucket& bucket : layout.buckets)
       for (const OwnedPart& part : bucket.parts) {
         const ParameterRow& row = layout.table[part.row];
-        const TensorSlice slice = TensorSlice::whole(row.shape).part(part.begin, part.count);
+        const TensorSlice slice =
+            TensorSlice::rectangle(row.shape, part.piece.offset, part.piece.extent).part(part.begin, part.count);
         const Tensor values = values_of(bucket, part);
         tensors.push_back({prefix + row.name, slice, values.reshaped(slice.shape())});
       }

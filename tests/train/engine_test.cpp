@@ -117,6 +117,21 @@ TEST(EngineTest, NonFiniteGradientsChangeNothingAndAreLocated) {
   EXPECT_EQ(engine->updates(), 2);
 }
 
+TEST(EngineTest, TokensOutsideTheVocabularyAreRefused) {
+  const ModelSettings model = small_model();
+  EngineFixture engine(settings_of(model, Precision::f32), std::make_unique<CpuBackend>(1));
+  const auto good = batches_of(model, 2, 4);
+  for (const int64_t token : {int64_t{-1}, model.vocab_size}) {
+    auto wrong = good;
+    wrong[0].tokens[3] = static_cast<int32_t>(token);
+    EXPECT_THROW(engine.step(wrong, 1e-3), Failure) << token;
+  }
+  auto wrong = good;
+  wrong[0].targets[3] = static_cast<int32_t>(model.vocab_size);
+  EXPECT_THROW(engine.step(wrong, 1e-3), Failure);
+  EXPECT_TRUE(engine.step(good, 1e-3).finite);
+}
+
 // The recording and the formula count the same products. The formula's "causal" form takes half of T keys for each query, the
 // recording (T+1)/2 of them and five products in attention's backward where the formula has four.
 TEST(EngineTest, RecordedFlopsFollowTheFormula) {
