@@ -97,8 +97,12 @@ void HostGroup::barrier(Stream stream) {
   if (size() > 1) enqueue({Call::Kind::barrier, this, {}, stream, {}, {}});
 }
 
-int HostGroup::tag(Stream stream) const { return id_ * kTagsOfGroup + static_cast<int>(stream.kind) * 8 + stream.edge; }
-HostGroup::UnderWay& HostGroup::under_way(Stream stream) { return under_way_[tag(stream)]; }
+// Both ends of a pipeline edge have the same tag.
+int HostGroup::tag(Stream stream) const {
+  const int edge = stream.kind == StreamKind::pipeline ? stream.edge / 2 : stream.edge;
+  return id_ * kTagsOfGroup + static_cast<int>(stream.kind) * 8 + edge;
+}
+HostGroup::UnderWay& HostGroup::under_way(Stream stream) { return under_way_[static_cast<int>(stream.kind) * 8 + stream.edge]; }
 
 HostGroup::Piece HostGroup::piece(const Tensor& whole, int rank) const {
   const auto begin = [&](int64_t r) { return whole.count() * r / size(); };

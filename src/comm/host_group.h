@@ -60,7 +60,7 @@ class HostGroup final : public Communicator, private CallGroup {
   int rank_ = 0;
   Transport& transport_;
   Progress& progress_;
-  std::map<int, UnderWay> under_way_;  // by tag
+  std::map<int, UnderWay> under_way_;  // by stream
 };
 
 }  // namespace trireme

@@ -22,7 +22,8 @@ struct MeshPlace {
 
 struct Mesh {
   std::unique_ptr<Communicator> tp, cp, dp, pp;
-  std::unique_ptr<Communicator> world;  // all ranks
+  std::unique_ptr<Communicator> embedding;  // first and last stage, which may share a table; null on other stages and with one
+  std::unique_ptr<Communicator> world;      // all ranks
 
   static Mesh solo();
   static Mesh of(const MeshShape& shape, World& world);

@@ -55,4 +55,23 @@ LocalParameter local_part(const ParameterRow& row, const RankShard& shard) {
   return {.shape = with_rows(row, row.padded_rows), .pieces = {rows_of(row, 0, row.shape[0], 0)}};
 }
 
+bool holds(const ModelSettings& model, const ParameterRow& row, const RankShard& shard) {
+  switch (row.owner) {
+    case Owner::first_stage:
+      return shard.first_stage();
+    case Owner::last_stage:
+      return shard.last_stage();
+    case Owner::first_and_last_stage:
+      return shard.first_stage() || shard.last_stage();
+    case Owner::block:
+      break;
+  }
+  const Dims dims = dims_of(model, 1, 1, shard);
+  return row.layer >= dims.L_first && row.layer < dims.L_first + dims.L;
+}
+
+bool counts(const ParameterRow& row, const RankShard& shard) {
+  return (row.cut != Cut::whole || shard.tp_rank == 0) && (row.owner != Owner::first_and_last_stage || shard.first_stage());
+}
+
 }  // namespace trireme

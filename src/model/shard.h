@@ -1,14 +1,10 @@
-// What a tensor-parallel rank holds of a parameter.
+// What a rank holds of the parameters.
 #pragma once
 
+#include "model/dims.h"
 #include "model/parameter_table.h"
 
 namespace trireme {
-
-struct RankShard {
-  int tp_rank = 0, tp_size = 1;  // who holds which part of the parameters
-  int dp_rank = 0, dp_size = 1;  // who does which part of the optimizer's work
-};
 
 // A rectangle of the global tensor, and where its elements begin in the local one. In both the last dimension is fastest.
 struct LocalPiece {
@@ -24,5 +20,9 @@ struct LocalParameter {
 };
 
 LocalParameter local_part(const ParameterRow& row, const RankShard& shard);
+
+bool holds(const ModelSettings& model, const ParameterRow& row, const RankShard& shard);
+// Of several ranks that hold the same part of a parameter, one counts it in norms and saves it.
+bool counts(const ParameterRow& row, const RankShard& shard);
 
 }  // namespace trireme

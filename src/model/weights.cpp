@@ -36,43 +36,64 @@ std::vector<GlobalRun> global_runs(const Shape& global, const OwnedPart& part) {
   return runs;
 }
 
+BucketKind kind_of(const ParameterRow& row) {
+  if (row.owner == Owner::block) return BucketKind::block;
+  return row.owner == Owner::last_stage ? BucketKind::head : BucketKind::embedding;
+}
+
+// Adds the rows from `row` on that belong together; returns the one after them.
+size_t add_bucket(FlatLayout& layout, size_t row) {
+  const RankShard& shard = layout.shard;
+  Bucket bucket{.kind = kind_of(layout.table[row]),
+                .layer = layout.table[row].layer,
+                .first_row = row,
+                .all = {layout.count, 0},
+                .own = {},
+                .state = layout.state_count,
+                .parts = {}};
+  const auto belongs = [&](const ParameterRow& other) { return kind_of(other) == bucket.kind && other.layer == bucket.layer; };
+  for (; row < layout.table.size() && belongs(layout.table[row]); ++row) {
+    layout.local.push_back(local_part(layout.table[row], shard));
+    layout.offsets.push_back(layout.count);
+    layout.count += round_up(layout.local.back().shape.count(), kAlignElements);
+  }
+  // Every rank's piece is as long as the others' and as well aligned.
+  layout.count = bucket.all.begin + round_up(layout.count - bucket.all.begin, kAlignElements * shard.dp_size);
+  bucket.all.count = layout.count - bucket.all.begin;
+  const int64_t piece = bucket.all.count / shard.dp_size;
+  bucket.own = {bucket.all.begin + shard.dp_rank * piece, piece};
+  for (size_t i = bucket.first_row; i < row; ++i)
+    for (const LocalPiece& held : layout.local[i].pieces) {
+      const int64_t at = layout.offsets[i] + held.begin;
+      const int64_t begin = std::max(at, bucket.own.begin);
+      const int64_t end = std::min(at + held.count(), bucket.own.begin + bucket.own.count);
+      if (begin < end)
+        bucket.parts.push_back({i, held, begin - at, end - begin, begin, layout.state_count + begin - bucket.own.begin});
+    }
+  layout.state_count += piece;
+  layout.buckets.push_back(std::move(bucket));
+  return row;
+}
+
 }  // namespace
 
 FlatLayout FlatLayout::of(const ModelSettings& model, const RankShard& shard) {
-  FlatLayout layout{.table = parameter_table(model), .local = {}, .offsets = {}, .buckets = {}, .count = 0, .state_count = 0};
-  size_t row = 0;
-  // Rows with the same owner and layer follow each other in the table.
-  const auto is_embedding = [](const ParameterRow& r) {
-    return r.owner == Owner::first_stage || r.owner == Owner::first_and_last_stage;
-  };
-  const auto same_bucket = [&](const ParameterRow& a, const ParameterRow& b) {
-    return a.layer == b.layer && is_embedding(a) == is_embedding(b);
-  };
-  while (row < layout.table.size()) {
-    Bucket bucket{.all = {layout.count, 0}, .own = {}, .state = layout.state_count, .parts = {}};
-    const size_t first = row;
-    for (; row < layout.table.size() && same_bucket(layout.table[first], layout.table[row]); ++row) {
-      layout.local.push_back(local_part(layout.table[row], shard));
-      layout.offsets.push_back(layout.count);
-      layout.count += round_up(layout.local.back().shape.count(), kAlignElements);
-    }
-    // Every rank's piece is as long as the others' and as well aligned.
-    layout.count = bucket.all.begin + round_up(layout.count - bucket.all.begin, kAlignElements * shard.dp_size);
-    bucket.all.count = layout.count - bucket.all.begin;
-    const int64_t piece = bucket.all.count / shard.dp_size;
-    bucket.own = {bucket.all.begin + shard.dp_rank * piece, piece};
-    for (size_t i = first; i < row; ++i)
-      for (const LocalPiece& held : layout.local[i].pieces) {
-        const int64_t at = layout.offsets[i] + held.begin;
-        const int64_t begin = std::max(at, bucket.own.begin);
-        const int64_t end = std::min(at + held.count(), bucket.own.begin + bucket.own.count);
-        if (begin < end)
-          bucket.parts.push_back({i, held, begin - at, end - begin, begin, layout.state_count + begin - bucket.own.begin});
-      }
-    layout.state_count += piece;
-    layout.buckets.push_back(std::move(bucket));
+  FlatLayout layout;
+  layout.shard = shard;
+  const std::vector<ParameterRow> all = parameter_table(model);
+  for (size_t row = 0; row < all.size(); ++row) {
+    if (!holds(model, all[row], shard)) continue;
+    layout.table.push_back(all[row]);
+    layout.table_rows.push_back(row);
   }
+  for (size_t row = 0; row < layout.table.size();) row = add_bucket(layout, row);
   return layout;
+}
+
+std::optional<size_t> FlatLayout::bucket(BucketKind kind, int64_t layer) const {
+  for (size_t i = 0; i < buckets.size(); ++i)
+    if (buckets[i].kind == kind && buckets[i].layer == layer) return i;
+  return std::nullopt;
 }
 
 int64_t FlatLayout::find(const std::string& name) const {
@@ -108,14 +129,18 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
 
 Tensor FlatViews::parameter(size_t row) const { return flat_.flat_range(layout_.offsets[row], layout_.local[row].shape); }
 
+void Weights::wait_for(BucketKind kind, int64_t layer) const {
+  if (const auto bucket = layout_.bucket(kind, layer)) backend_.wait(kCompute, gathered_[*bucket]);
+}
+
 const HeadParameters& Weights::acquire_head() const {
-  wait_for(layout_.head_bucket());
-  wait_for(layout_.embedding_bucket());  // which holds the head when the two are tied
+  wait_for(BucketKind::head);
+  wait_for(BucketKind::embedding);  // which holds the head when the two are tied
   return views_.head();
 }
 
 void Weights::wait_for_all() const {
-  for (size_t bucket = 0; bucket < gathered_.size(); ++bucket) wait_for(bucket);
+  for (const Event& gathered : gathered_) backend_.wait(kCompute, gathered);
 }
 
 void Weights::gather(size_t index, Communicator& dp) {
@@ -127,13 +152,26 @@ void Weights::gather(size_t index, Communicator& dp) {
   gathered_[index] = backend_.record(kDataParallel, "weights_gathered");
 }
 
-void Grads::reduce(size_t index) {
-  if (micro_batch_ != MicroBatch::last || mesh_.dp->size() == 1) return;
-  const Bucket& bucket = layout_.buckets[index];
+void Grads::reduce(BucketKind kind, int64_t layer) {
+  const auto index = layout_.bucket(kind, layer);
+  if (micro_batch_ != MicroBatch::last || !index || mesh_.dp->size() == 1) return;
+  const Bucket& bucket = layout_.buckets[*index];
   backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
   mesh_.dp->reduce_scatter(kDataParallel, views_.flat().rows(bucket.all.begin, bucket.all.count),
                            views_.flat().rows(bucket.own.begin, bucket.own.count), Reduce::sum);
-  reduced_[index] = backend_.record(kDataParallel, "gradients_reduced");
+  reduced_[*index] = backend_.record(kDataParallel, "gradients_reduced");
+}
+
+void Grads::finished_embedding() {
+  const int64_t word = layout_.find("embedding.word");
+  const bool tied = word >= 0 && layout_.table[static_cast<size_t>(word)].owner == Owner::first_and_last_stage;
+  // The first and the last stage each have a part of the gradient of the table they share.
+  if (micro_batch_ == MicroBatch::last && tied && mesh_.embedding != nullptr) {
+    backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
+    mesh_.embedding->all_reduce(kDataParallel, views_.embedding().word, Reduce::sum);
+    reduced_[*layout_.bucket(BucketKind::embedding)] = backend_.record(kDataParallel, "shared_gradients_summed");
+  }
+  reduce(BucketKind::embedding);
 }
 
 Tensor Grads::acquire_own(size_t index) const {

@@ -7,6 +7,8 @@
 // wrote the last gradient of a block.
 #pragma once
 
+#include <optional>
+
 #include "backend/backend.h"
 #include "comm/mesh.h"
 #include "model/shard.h"
@@ -42,27 +44,33 @@ struct OwnedPart {
   int64_t state = 0;             // and in the state buffers
 };
 
+enum class BucketKind : uint8_t { head, block, embedding };
+
 struct Bucket {
+  BucketKind kind = BucketKind::block;
+  int64_t layer = -1;            // of a block
+  size_t first_row = 0;          // of the table
   FlatRange all;                 // in the flat buffers
   FlatRange own;                 // the piece of it that this rank owns
   int64_t state = 0;             // where that piece begins in the state buffers
   std::vector<OwnedPart> parts;  // of the parameters in the bucket, those that are in the piece
 };
 
-// Where each row of the parameter table lies in the flat buffers. Rows start on 256-byte boundaries of the narrowest dtype.
+// Where the parameters of this rank lie in the flat buffers. They start on 256-byte boundaries of the narrowest dtype.
 struct FlatLayout {
-  std::vector<ParameterRow> table;
-  std::vector<LocalParameter> local;  // what this rank holds of each row
+  RankShard shard;
+  std::vector<ParameterRow> table;    // rows that this rank holds, in the order of the parameter table
+  std::vector<size_t> table_rows;     // where they are in the table of the whole model
+  std::vector<LocalParameter> local;  // what this rank holds of each
   std::vector<int64_t> offsets;
-  std::vector<Bucket> buckets;  // the head's, those of the blocks from the last to the first, the embedding's
-  int64_t count = 0;            // elements of a flat buffer
-  int64_t state_count = 0;      // elements of a state buffer
+  std::vector<Bucket> buckets;
+  int64_t count = 0;        // elements of a flat buffer
+  int64_t state_count = 0;  // elements of a state buffer
 
   static FlatLayout of(const ModelSettings& model, const RankShard& shard = {});
   int64_t find(const std::string& name) const;  // row, or -1
-  size_t head_bucket() const { return 0; }
-  size_t block_bucket(int64_t layer) const { return buckets.size() - 2 - static_cast<size_t>(layer); }
-  size_t embedding_bucket() const { return buckets.size() - 1; }
+  // Which bucket; none where this rank has nothing of it.
+  std::optional<size_t> bucket(BucketKind kind, int64_t layer = -1) const;
 };
 
 // The tensors of a flat buffer, by name and by block.
@@ -90,8 +98,8 @@ class Weights {
       : layout_(layout), views_(layout, model, flat), backend_(backend), gathered_(layout.buckets.size()) {}
 
   // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them.
-  const BlockParameters& acquire(int64_t layer) const { return wait_for(layout_.block_bucket(layer)), views_.block(layer); }
-  const EmbeddingParameters& acquire_embedding() const { return wait_for(layout_.embedding_bucket()), views_.embedding(); }
+  const BlockParameters& acquire(int64_t layer) const { return wait_for(BucketKind::block, layer), views_.block(layer); }
+  const EmbeddingParameters& acquire_embedding() const { return wait_for(BucketKind::embedding), views_.embedding(); }
   const HeadParameters& acquire_head() const;
   const FlatViews& views() const { return views_; }
 
@@ -100,7 +108,7 @@ class Weights {
   void wait_for_all() const;
 
  private:
-  void wait_for(size_t bucket) const { backend_.wait(kCompute, gathered_[bucket]); }
+  void wait_for(BucketKind kind, int64_t layer = -1) const;
 
   const FlatLayout& layout_;
   FlatViews views_;
@@ -122,15 +130,15 @@ class Grads {
 
   void begin_micro_batch(MicroBatch which) { micro_batch_ = which; }
   // Backward wrote the last gradient of the block: on the last micro-batch its reduction over the data-parallel group starts.
-  void finished(int64_t layer) { reduce(layout_.block_bucket(layer)); }
-  void finished_head() { reduce(layout_.head_bucket()); }
-  void finished_embedding() { reduce(layout_.embedding_bucket()); }
+  void finished(int64_t layer) { reduce(BucketKind::block, layer); }
+  void finished_head() { reduce(BucketKind::head); }
+  void finished_embedding();
   // What comes next on the compute stream finds this rank's piece of the bucket summed over the group.
   Tensor acquire_own(size_t bucket) const;
   const FlatViews& views() const { return views_; }
 
  private:
-  void reduce(size_t bucket);
+  void reduce(BucketKind kind, int64_t layer = -1);
 
   const FlatLayout& layout_;
   FlatViews views_;

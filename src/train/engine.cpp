@@ -5,6 +5,19 @@
 
 namespace trireme {
 
+namespace {
+
+RankShard shard_of(const Mesh& mesh) {
+  return {.tp_rank = mesh.tp->rank(),
+          .tp_size = mesh.tp->size(),
+          .pp_rank = mesh.pp->rank(),
+          .pp_size = mesh.pp->size(),
+          .dp_rank = mesh.dp->rank(),
+          .dp_size = mesh.dp->size()};
+}
+
+}  // namespace
+
 Arenas Arenas::measuring() {
   return {Arena("parameters"), Arena("gradients"), Arena("masters"), Arena("states"), Arena("activations"), Arena("scratch")};
 }
@@ -21,9 +34,7 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
     : settings_(std::move(settings)),
       backend_(backend),
       mesh_(mesh),
-      layout_(FlatLayout::of(
-          settings_.model,
-          {.tp_rank = mesh.tp->rank(), .tp_size = mesh.tp->size(), .dp_rank = mesh.dp->rank(), .dp_size = mesh.dp->size()})) {
+      layout_(FlatLayout::of(settings_.model, shard_of(mesh))) {
   CHECK_EQ(settings_.model.tensor_model_parallel_size, mesh.tp->size());
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
@@ -33,16 +44,17 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   scalars_ = arenas.states.take({kStepScalars}, DType::f64);
-  squares_ = arenas.states.take({static_cast<int64_t>(layout_.table.size())}, DType::f64);
-  host_squares_.resize(layout_.table.size());
-  int64_t first_row = 0;
-  for (const Bucket& bucket : layout_.buckets) {
-    ranges_.push_back(ranges_of(bucket, first_row));
-    first_row += static_cast<int64_t>(ranges_.back().norms.size());
-  }
-  const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, mesh.tp->rank(), mesh.tp->size());
-  const int64_t slots = slots_needed(make_schedule(ScheduleKind::one_forward_one_backward, 1, 1, 0));
-  gpt_.emplace(model, dims, dtype, backend, mesh, slots, arenas.activations, arenas.scratch);
+  for (const ParameterRow& row : parameter_table(model)) names_.push_back(row.name);
+  squares_ = arenas.states.take({static_cast<int64_t>(names_.size())}, DType::f64);
+  host_squares_.resize(names_.size());
+  for (const Bucket& bucket : layout_.buckets) ranges_.push_back(ranges_of(bucket));
+  const RankShard& shard = layout_.shard;
+  const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard);
+  // A stage never has more micro-batches alive than there are stages.
+  const int64_t slots =
+      slots_needed(make_schedule(ScheduleKind::one_forward_one_backward, shard.pp_size, shard.pp_size, shard.pp_rank));
+  gpt_.emplace(model, shard, dims, dtype, backend, mesh, slots, arenas.activations, arenas.scratch);
+  output_sent_.resize(static_cast<size_t>(slots));
 }
 
 Engine::~Engine() {
@@ -54,21 +66,19 @@ Engine::~Engine() {
 }
 
 // Of the piece of a bucket that this rank owns; places are counted from its beginning.
-Engine::BucketRanges Engine::ranges_of(const Bucket& bucket, int64_t first_row) const {
-  BucketRanges ranges{.norms = {}, .decays = {}, .first_row = first_row};
-  const auto row_at = [&](size_t i) { return static_cast<size_t>(first_row) + i; };
-  const auto in_bucket = [&](size_t row) {
-    return row < layout_.table.size() && layout_.offsets[row] < bucket.all.begin + bucket.all.count;
-  };
-  for (size_t i = 0; in_bucket(row_at(i)); ++i) ranges.norms.push_back({});
+Engine::BucketRanges Engine::ranges_of(const Bucket& bucket) const {
+  BucketRanges ranges;
+  for (size_t row = bucket.first_row; row < layout_.table.size(); ++row)
+    if (layout_.offsets[row] < bucket.all.begin + bucket.all.count) ranges.norms.push_back({});
   for (const OwnedPart& part : bucket.parts) {
-    const double decay = layout_.table[part.row].decay == WeightDecay::yes ? settings_.model.optim.weight_decay : 0;
+    const ParameterRow& row = layout_.table[part.row];
+    const double decay = row.decay == WeightDecay::yes ? settings_.model.optim.weight_decay : 0;
     const int64_t begin = part.flat - bucket.own.begin;
-    // The parts of a parameter lie side by side. What every tensor-parallel rank holds whole counts once.
-    FlatRange& norm = ranges.norms[part.row - static_cast<size_t>(first_row)];
-    if (norm.count == 0) norm.begin = begin;
-    if (layout_.table[part.row].cut != Cut::whole || mesh_.tp->rank() == 0) norm.count = begin + part.count - norm.begin;
     ranges.decays.push_back({begin, part.count, static_cast<float>(decay)});
+    if (!counts(row, layout_.shard)) continue;
+    FlatRange& norm = ranges.norms[part.row - bucket.first_row];
+    if (norm.count == 0) norm.begin = begin;
+    norm.count = begin + part.count - norm.begin;  // the parts of a parameter lie side by side
   }
   return ranges;
 }
@@ -113,7 +123,7 @@ void Engine::restore_updates(int64_t updates) {
 
 const std::vector<Action>& Engine::schedule(ScheduleKind kind, int64_t micro_batches) {
   if (kind != schedule_kind_ || micro_batches != schedule_micro_batches_) {
-    schedule_ = make_schedule(kind, 1, micro_batches, 0);
+    schedule_ = make_schedule(kind, layout_.shard.pp_size, micro_batches, layout_.shard.pp_rank);
     schedule_kind_ = kind;
     schedule_micro_batches_ = micro_batches;
   }
@@ -147,35 +157,65 @@ void Engine::upload_batch(int64_t slot, const HostBatch& host) {
   backend_.wait(kCompute, backend_.record(kCopy, "batch_on_device"));
 }
 
+void Engine::receive(Stream stream, Tensor values, int from) {
+  // The memory may still be read by what was enqueued before.
+  backend_.wait(stream, backend_.record(kCompute, "buffer_free"));
+  mesh_.pp->receive(stream, values, from);
+  backend_.wait(kCompute, backend_.record(stream, "received"));
+}
+
+void Engine::send(Stream stream, Tensor values, int to, Event& sent) {
+  backend_.wait(stream, backend_.record(kCompute, "ready_to_send"));
+  mesh_.pp->send(stream, values, to);
+  sent = backend_.record(stream, "sent");
+}
+
 void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
+  const int stage = layout_.shard.pp_rank;
   for (const Action& action : actions) {
+    Event& output_sent = output_sent_[static_cast<size_t>(action.slot)];
     switch (action.kind) {
+      case ActionKind::receive_forward:
+        receive(kReceiveForward, gpt_->input(action.slot), stage - 1);
+        break;
       case ActionKind::forward:
         upload_batch(action.slot, input.batch(action.micro_batch));
+        backend_.wait(kCompute, output_sent);
         gpt_->forward(action.slot, *weights_, *grads_, scalars_);
-        break;
-      case ActionKind::backward:
-        grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
-        gpt_->backward(action.slot, *weights_, *grads_);
         break;
       case ActionKind::forward_only:
         upload_batch(action.slot, input.batch(action.micro_batch));
+        backend_.wait(kCompute, output_sent);
         gpt_->evaluate(action.slot, *weights_, *grads_, scalars_);
         break;
-      case ActionKind::receive_forward:
       case ActionKind::send_forward:
+        send(kSendForward, gpt_->output(action.slot), stage + 1, output_sent);
+        break;
       case ActionKind::receive_backward:
+        receive(kReceiveBackward, gpt_->d_output(), stage + 1);
+        break;
+      case ActionKind::backward:
+        backend_.wait(kCompute, d_input_sent_);
+        grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
+        gpt_->backward(action.slot, *weights_, *grads_);
+        break;
       case ActionKind::send_backward:
-        CHECK_NEVER("one stage has nobody to talk to");
+        send(kSendBackward, gpt_->d_input(), stage - 1, d_input_sent_);
+        break;
     }
   }
 }
 
 // Loss and gradient norm of the whole mesh, on every rank.
 void Engine::share_results() {
-  mesh_.dp->all_reduce(kCompute, scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1), Reduce::sum);
-  mesh_.dp->all_reduce(kCompute, squares_, Reduce::sum);
-  mesh_.tp->all_reduce(kCompute, squares_, Reduce::sum);
+  share_loss();
+  for (Communicator* group : {mesh_.dp.get(), mesh_.tp.get(), mesh_.pp.get()}) group->all_reduce(kCompute, squares_, Reduce::sum);
+}
+
+void Engine::share_loss() {
+  const Tensor loss = scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1);
+  mesh_.dp->all_reduce(kCompute, loss, Reduce::sum);
+  mesh_.pp->broadcast(kCompute, loss, mesh_.pp->size() - 1);
 }
 
 void Engine::update(size_t index) {
@@ -195,9 +235,11 @@ void Engine::update(size_t index) {
 }
 
 void Engine::optimizer_step() {
+  if (mesh_.pp->size() > 1) backend_.run(kCompute, Fill{.value = 0, .out = squares_});  // other stages fill in the rest
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
     const BucketRanges& ranges = ranges_[i];
-    const Tensor squares = squares_.rows(ranges.first_row, static_cast<int64_t>(ranges.norms.size()));
+    const auto first = static_cast<int64_t>(layout_.table_rows[layout_.buckets[i].first_row]);
+    const Tensor squares = squares_.rows(first, static_cast<int64_t>(ranges.norms.size()));
     backend_.run(kCompute, SquaredNorms{.ranges = ranges.norms, .grads = grads_->acquire_own(i), .squares = squares});
   }
   share_results();
@@ -217,7 +259,7 @@ StepResult Engine::train_step(const StepInput& input) {
 double Engine::evaluate(const StepInput& input) {
   begin(input);
   run(schedule(ScheduleKind::forward_only, input.micro_batches), input);
-  mesh_.dp->all_reduce(kCompute, scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1), Reduce::sum);
+  share_loss();
   read_scalars();
   return host_scalars_[static_cast<size_t>(StepScalar::loss_sum)];
 }
@@ -240,8 +282,7 @@ std::string Engine::locate_nonfinite(double loss) const {
   // The table is in the order of backward, so the first bad gradient is where the trouble entered.
   for (size_t row = 0; row < host_squares_.size(); ++row)
     if (!std::isfinite(host_squares_[row]))
-      return fmt::format("{}{}gradient of {} is {}", where, where.empty() ? "" : ", ", layout_.table[row].name,
-                         kind(host_squares_[row]));
+      return fmt::format("{}{}gradient of {} is {}", where, where.empty() ? "" : ", ", names_[row], kind(host_squares_[row]));
   return where;
 }
 

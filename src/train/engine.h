@@ -74,10 +74,11 @@ class Engine {
   struct BucketRanges {
     std::vector<FlatRange> norms;    // of the piece this rank owns: one for each parameter of the bucket, empty ones too
     std::vector<DecayRange> decays;  // the same, without the empty ones
-    int64_t first_row = 0;
   };
 
-  BucketRanges ranges_of(const Bucket& bucket, int64_t first_row) const;
+  BucketRanges ranges_of(const Bucket& bucket) const;
+  void receive(Stream stream, Tensor values, int from);
+  void send(Stream stream, Tensor values, int to, Event& sent);
   void run(const std::vector<Action>& schedule, const StepInput& input);
   void check_vocabulary(const HostBatch& batch) const;
   void upload_batch(int64_t slot, const HostBatch& batch);
@@ -85,6 +86,7 @@ class Engine {
   void optimizer_step();
   void update(size_t bucket);
   void share_results();
+  void share_loss();
   void read_scalars();
   StepResult read_result(int64_t targets);
   std::string locate_nonfinite(double loss) const;
@@ -99,9 +101,12 @@ class Engine {
   Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
   std::optional<Grads> grads_;
   std::optional<Gpt> gpt_;
+  std::vector<Event> output_sent_;  // by slot
+  Event d_input_sent_;
   Tensor scalars_;                    // [kStepScalars] f64
   Tensor squares_;                    // [parameters] f64
   std::vector<BucketRanges> ranges_;  // by bucket
+  std::vector<std::string> names_;    // of all parameters of the model
   std::vector<double> host_squares_;
   std::array<double, kStepScalars> host_scalars_{};
   std::vector<Action> schedule_;

@@ -45,7 +45,7 @@ class Model {
         layout_(FlatLayout::of(settings_)),
         weights_(layout_, settings_, backend_, parameters_.take({layout_.count}, DType::f64)),
         grads_(layout_, settings_, backend_, mesh_, parameters_.take({layout_.count}, DType::f64)),
-        gpt_(settings_, dims_, DType::f64, backend_, mesh_, 1, activations_, scratch_),
+        gpt_(settings_, {}, dims_, DType::f64, backend_, mesh_, 1, activations_, scratch_),
         scalars_(parameters_.take({kStepScalars}, DType::f64)) {
     for (const Bucket& bucket : layout_.buckets)
       initialise(layout_, bucket, 7, backend_, weights().flat().rows(bucket.all.begin, bucket.all.count));

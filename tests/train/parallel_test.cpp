@@ -57,6 +57,13 @@ ModelSettings gpt3() {
   return model;
 }
 
+ModelSettings four_layers() {
+  ModelSettings model = gpt3();
+  model.num_layers = 4;
+  model.activations_checkpoint_granularity = RecomputeGranularity::full;
+  return model;
+}
+
 ModelSettings neox() {
   ModelSettings model = gpt3();
   model.position_embedding_type = PositionEmbedding::rope;
@@ -113,7 +120,10 @@ INSTANTIATE_TEST_SUITE_P(Layouts, LayoutTest,
                                          Layout{"gpt3_tp2", gpt3, {.tp = 2}}, Layout{"gpt3_tp4", gpt3, {.tp = 4}},
                                          Layout{"neox_tp2", neox, {.tp = 2}}, Layout{"llama_tp4", llama, {.tp = 4}},
                                          Layout{"llama_tp2_dp2", llama, {.tp = 2, .dp = 2}},
-                                         Layout{"neox_tp2_dp4", neox, {.tp = 2, .dp = 4}},
+                                         Layout{"neox_tp2_dp4", neox, {.tp = 2, .dp = 4}}, Layout{"gpt3_pp2", gpt3, {.pp = 2}},
+                                         Layout{"gpt3_pp4", four_layers, {.pp = 4}}, Layout{"llama_pp2", llama, {.pp = 2}},
+                                         Layout{"neox_pp2_dp2", neox, {.dp = 2, .pp = 2}},
+                                         Layout{"gpt3_tp2_dp2_pp2", gpt3, {.tp = 2, .dp = 2, .pp = 2}},
                                          Layout{"gpt3_tp2_dp2_bf16", gpt3, {.tp = 2, .dp = 2}, Precision::bf16}),
                          [](const auto& test) { return std::string(test.param.name); });
 
