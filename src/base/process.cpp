@@ -1,22 +1,106 @@
 #include "base/process.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
+#include <string_view>
 
 namespace trireme {
 namespace {
 
-// A line such as "VmHWM:     12345 kB".
-int64_t status_kilobytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
+namespace fs = std::filesystem;
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+// The number after `key` at the start of a line, such as "VmHWM:     12345 kB"; 0 if there is none.
+int64_t number_after(const fs::path& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
     if (line.compare(0, key.size(), key) == 0) return std::stoll(line.substr(key.size()));
   return 0;
 }
 
+int64_t status_kilobytes(const std::string& key) { return number_after("/proc/self/status", key); }
+
+// The number that is all of a file; kNoLimit if there is none, as in "max".
+int64_t number_in(const fs::path& path) {
+  std::ifstream file(path);
+  int64_t number = 0;
+  return file >> number ? number : kNoLimit;
+}
+
+// What is left of a control group's limit. File pages that nobody uses count as taken there and can be had back.
+int64_t left_in_group(const fs::path& limit, const fs::path& taken, const fs::path& statistics) {
+  const int64_t most = number_in(limit), now = number_in(taken);
+  if (most == kNoLimit || now == kNoLimit) return kNoLimit;
+  return std::max<int64_t>(most - now + number_after(statistics, "inactive_file "), 0);
+}
+
+// The tightest limit among the control groups that this process is in, of either version of the interface.
+int64_t left_in_groups() {
+  const fs::path root = "/sys/fs/cgroup";
+  int64_t left =
+      left_in_group(root / "memory/memory.limit_in_bytes", root / "memory/memory.usage_in_bytes", root / "memory/memory.stat");
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (!line.starts_with("0::/")) continue;
+    for (fs::path group = root / line.substr(4);; group = group.parent_path()) {
+      left = std::min(left, left_in_group(group / "memory.max", group / "memory.current", group / "memory.stat"));
+      if (group == root || !group.has_relative_path()) break;
+    }
+  }
+  return left;
+}
+
 }  // namespace
+
+std::string command_line() {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string line;
+  for (std::string word; std::getline(file, word, '\0');) {
+    if (!line.empty()) line += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? "'\\''" : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+MemoryUse memory_use() {
+  std::array<char, 4096> buffer{};
+  const int descriptor = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return {};
+  const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+  ::close(descriptor);
+  const std::string_view status(buffer.data(), static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  const auto bytes_after = [&](std::string_view key) {
+    const size_t at = status.find(key);
+    const size_t digits = at == std::string_view::npos ? at : status.find_first_of("0123456789", at);
+    int64_t kilobytes = 0;
+    if (digits != std::string_view::npos) std::from_chars(status.data() + digits, status.data() + status.size(), kilobytes);
+    return kilobytes * 1024;
+  };
+  return {.now = bytes_after("VmRSS:"), .peak = bytes_after("VmHWM:")};
+}
 
 int64_t resident_bytes() { return status_kilobytes("VmRSS:") * 1024; }
 int64_t peak_resident_bytes() { return status_kilobytes("VmHWM:") * 1024; }
+
+int64_t available_memory_bytes() {
+  const int64_t machine = (number_after("/proc/meminfo", "MemAvailable:") + number_after("/proc/meminfo", "SwapFree:")) * 1024;
+  return machine == 0 ? 0 : std::min(machine, left_in_groups());
+}
 
 }  // namespace trireme

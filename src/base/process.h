@@ -2,10 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace trireme {
 
+// How this process was started, as one line that a shell would take; empty where the system does not tell.
+std::string command_line();
+
 int64_t resident_bytes();       // memory in use now; 0 where the system does not tell
 int64_t peak_resident_bytes();  // the most so far
+
+// Memory this process may still take: what the machine has to spare, swap included, or the rest of a container's limit if that is
+// less. 0 where the system does not tell.
+int64_t available_memory_bytes();
+
+struct MemoryUse {
+  int64_t now = 0, peak = 0;  // resident bytes; 0 where the system does not tell
+};
+MemoryUse memory_use();  // both at once, fast enough for every step
 
 }  // namespace trireme

@@ -13,5 +13,9 @@ void add_train_command(CLI::App& app, int& status);
 void add_generate_command(CLI::App& app, int& status);
 void add_config_command(CLI::App& app, int& status);
 void add_recipes_command(CLI::App& app, int& status);
+void add_metrics_command(CLI::App& app, int& status);
+void add_report_command(CLI::App& app, int& status);
+void add_export_command(CLI::App& app, int& status);
+void add_import_command(CLI::App& app, int& status);
 
 }  // namespace trireme

@@ -1,46 +1,86 @@
-// trireme config and trireme recipes: what a recipe comes to, and which there are.
+// trireme config: what a recipe comes to.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
+#include <cstdio>
 #include <memory>
 
+#include "base/error.h"
 #include "cli/command.h"
-#include "config/recipe.h"
+#include "cli/recipe_arguments.h"
+#include "config/runnable.h"
 #include "config/settings_printer.h"
+#include "config/tree_json.h"
+#include "config/validate.h"
 
 namespace trireme {
 
+namespace {
+
+struct ConfigArguments {
+  RecipeArguments recipe;
+  bool keys = false;
+  bool markdown = false;
+  bool json = false;
+};
+
+// What stands between the recipe and a run of it here; empty if nothing does.
+std::string missing_to_run(const Settings& settings) {
+  try {
+    require_runnable(settings);
+  } catch (const UserError& need) {
+    return need.what();
+  }
+  return {};
+}
+
+// A recipe that no run could use is printed all the same, so that its user sees what it came to; what is wrong follows.
+void print_resolved(const ConfigArguments& arguments) {
+  ResolvedRecipe recipe = arguments.recipe.resolve({}, Validation::by_the_caller);
+  if (!arguments.json) fmt::print("{}", to_yaml(recipe.settings));
+  std::fflush(stdout);
+  validate(recipe.settings);
+  for (std::string& key : idle_settings(recipe.settings)) recipe.ignored_keys.push_back(std::move(key));
+  const std::string missing = missing_to_run(recipe.settings);
+  if (arguments.json) {
+    nlohmann::ordered_json report;
+    report["recipe"] = arguments.recipe.recipe;
+    report["settings"] = to_json(to_tree(recipe.settings));
+    report["ranks"] = recipe.settings.ranks();
+    report["data_parallel_size"] = recipe.settings.data_parallel_size();
+    report["without_effect"] = recipe.ignored_keys;
+    report["needs"] = missing.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(missing);
+    fmt::print("{}\n", report.dump(2));
+    return;
+  }
+  if (!recipe.ignored_keys.empty()) fmt::print(stderr, "without effect here: {}\n", fmt::join(recipe.ignored_keys, ", "));
+  if (!missing.empty()) fmt::print(stderr, "to run it here: {}\n", missing);
+}
+
+}  // namespace
+
 void add_config_command(CLI::App& app, int& status) {
-  struct Arguments {
-    std::string recipe = "demo";
-    std::vector<std::string> overrides;
-    bool keys = false;
-  };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ConfigArguments>();
   CLI::App* command = app.add_subcommand("config",
                                          "Print a recipe with everything resolved, or the keys that recipes can have.\n\n"
                                          "examples:  trireme config gpt3/126m model.num_layers=24\n"
-                                         "           trireme config --keys\n");
-  command->add_option("recipe", arguments->recipe, "a shipped recipe or the path of a YAML file")->capture_default_str();
-  command->add_option("overrides", arguments->overrides, "settings as key=value");
+                                         "           trireme config training=gpt3/126m training.trainer.max_steps=200\n"
+                                         "           trireme config my/megatron_gpt_config.yaml model.data.data_impl=mock\n"
+                                         "           trireme config --config-path conf training=gpt3/5b data_dir=/data\n"
+                                         "           trireme config --keys\n\n"
+                                         "changes:   a.b=c sets a key, +a.b=c adds one, ++a.b=c does either, ~a.b removes one;\n"
+                                         "           a value is a number, a word, null, [a, b], {key: value} or ${other.key}\n");
+  arguments->recipe.add_to(*command);
   command->add_flag("--keys", arguments->keys, "list every setting: key, default, what it does, what it accepts");
+  command->add_flag("--markdown", arguments->markdown, "the same as a page of documentation");
+  command->add_flag("--json", arguments->json, "print JSON, also of --keys");
   command->callback([arguments, &status] {
-    if (arguments->keys)
-      fmt::print("{}", settings_help());
+    if (arguments->markdown)
+      fmt::print("{}", settings_page());
+    else if (arguments->keys)
+      fmt::print("{}", arguments->json ? settings_json().dump(2) + "\n" : settings_help());
     else
-      fmt::print("{}", to_yaml(resolve_recipe(arguments->recipe, arguments->overrides).settings));
-    status = kDone;
-  });
-}
-
-void add_recipes_command(CLI::App& app, int& status) {
-  CLI::App* command =
-      app.add_subcommand("recipes", "List the recipes that come with the program.\n\nexample:  trireme recipes\n");
-  command->callback([&status] {
-    const auto recipes = shipped_recipes();
-    size_t width = 0;
-    for (const ShippedRecipe& recipe : recipes) width = std::max(width, recipe.name.size());
-    for (const ShippedRecipe& recipe : recipes) fmt::print("{:<{}}  {}\n", recipe.name, width, recipe.summary);
+      print_resolved(*arguments);
     status = kDone;
   });
 }

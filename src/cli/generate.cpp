@@ -2,17 +2,14 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <optional>
 
-#include "backend/cost/cost_backend.h"
 #include "cli/command.h"
-#include "config/settings_reader.h"
-#include "config/yaml.h"
 #include "data/byte_tokenizer.h"
-#include "model/generator.h"
-#include "train/checkpoint.h"
+#include "train/loaded_model.h"
 #include "train/run_folder.h"
-#include "train/trainer.h"
 
 namespace trireme {
 namespace {
@@ -20,108 +17,70 @@ namespace {
 struct GenerateArguments {
   std::string run = "runs";
   std::string prompt = "The ";
+  std::vector<int32_t> prompt_tokens;
   int64_t tokens = 200;
   SamplingSettings sampling;
   int64_t threads = 0;
 };
 
-// A model for generation in memory of its own: parameters from a checkpoint, a cache for `capacity` tokens.
-class LoadedModel {
- public:
-  LoadedModel(const StoredCheckpoint& checkpoint, const Settings& settings, int64_t capacity)
-      : settings_(settings), backend_(make_backend(settings.trainer)), layout_(FlatLayout::of(settings_.model)) {
-    const DType dtype = activation_dtype(settings.trainer.precision);
-    measure(dtype, capacity);
-    const Tensor masters = allocate(parameters_, "parameters", layout_.count * 4).take({layout_.count}, DType::f32);
-    backend_->run(kCompute, Fill{.value = 0, .out = masters});
-    load_checkpoint(checkpoint, wanted(FlatViews(layout_, settings_.model, masters)));
-    Tensor flat = masters;
-    if (dtype != DType::f32) {
-      flat = allocate(narrow_parameters_, "parameters", layout_.count * size_of(dtype)).take({layout_.count}, dtype);
-      backend_->run(kCompute, Copy{.from = masters, .to = flat});
-    }
-    weights_.emplace(layout_, settings_.model, *backend_, flat);
-    backend_->set_scratch(kCompute, allocate(scratch_, "scratch", scratch_bytes_).take({scratch_bytes_}, DType::u8));
-    generator_.emplace(settings_.model, dtype, *backend_, mesh_, *weights_, capacity,
-                       allocate(arena_, "generation", arena_bytes_));
-  }
-
-  Generator& generator() { return *generator_; }
-
- private:
-  std::vector<CheckpointTensor> wanted(const FlatViews& views) const {
-    std::vector<CheckpointTensor> tensors;
-    for (size_t row = 0; row < layout_.table.size(); ++row) {
-      const ParameterRow& parameter = layout_.table[row];
-      tensors.push_back({parameter.name, TensorSlice::whole(parameter.shape), views.parameter(row).rows(0, parameter.shape[0])});
-    }
-    return tensors;
-  }
-
-  // The longest and the shortest pass, recorded: what they need is allocated once.
-  void measure(DType dtype, int64_t capacity) {
-    CostBackend cost(*backend_);
-    Arena measuring("generation");
-    const Weights shapes(layout_, settings_.model, cost, Tensor{.dtype = dtype, .shape = {layout_.count}});
-    Generator generator(settings_.model, dtype, cost, mesh_, shapes, capacity, measuring);
-    generator.feed(std::vector<int32_t>(static_cast<size_t>(capacity - 1)));
-    generator.feed(std::vector<int32_t>(1));
-    arena_bytes_ = measuring.peak();
-    scratch_bytes_ = cost.scratch_peak();
-  }
-
-  Arena& allocate(std::optional<Arena>& arena, const char* name, int64_t bytes) {
-    return arena.emplace(name, bytes, [&](int64_t size) { return backend_->allocate(size); });
-  }
-
-  Settings settings_;
-  std::unique_ptr<Backend> backend_;
-  Mesh mesh_ = Mesh::solo();
-  FlatLayout layout_;
-  int64_t arena_bytes_ = 0, scratch_bytes_ = 0;
-  std::optional<Arena> parameters_, narrow_parameters_, scratch_, arena_;
-  std::optional<Weights> weights_;
-  std::optional<Generator> generator_;
+// What goes into the model and how its tokens are shown: text, or with --prompt-tokens the numbers themselves.
+struct Prompt {
+  std::vector<int32_t> tokens;
+  std::optional<int32_t> end;  // the token that ends the text
+  std::string shown;
+  std::function<std::string(int32_t)> show;
 };
 
-StoredCheckpoint open_named(const std::string& run) {
-  const std::filesystem::path named(run);
-  if (step_of(named.filename().string())) return open_checkpoint(named);
-  NewestCheckpoint newest = find_latest(find_checkpoints(named));
-  for (const std::string& line : newest.skipped) fmt::print(stderr, "warning: {}\n", line);
-  if (!newest.checkpoint) throw UserError("no checkpoint in {}", run);
-  return *std::move(newest.checkpoint);
+Prompt numbers_prompt(const std::vector<int32_t>& tokens, int64_t vocabulary) {
+  for (const int32_t token : tokens)
+    if (token < 0 || token >= vocabulary)
+      throw UserError("--prompt-tokens {}: this model knows the tokens 0 to {}", token, vocabulary - 1);
+  return {.tokens = tokens, .end = {}, .shown = fmt::format("{}", fmt::join(tokens, " ")), .show = [](int32_t token) {
+            return fmt::format(" {}", token);
+          }};
+}
+
+Prompt text_prompt(const GenerateArguments& arguments, const DataSettings& data) {
+  if (data.data_impl != "text")
+    throw UserError(
+        "{} was trained on model.data.data_impl={}, which has no text; give the numbers of tokens: --prompt-tokens 1,2",
+        arguments.run, data.data_impl);
+  const ByteTokenizer tokenizer;
+  Prompt prompt{.tokens = tokenizer.encode(arguments.prompt),
+                .end = tokenizer.end_of_document(),
+                .shown = arguments.prompt,
+                .show = [](int32_t token) { return ByteTokenizer().decode(std::span(&token, 1)); }};
+  if (prompt.tokens.empty()) prompt.tokens.push_back(tokenizer.end_of_document());
+  return prompt;
 }
 
 int generate(const GenerateArguments& arguments) {
-  const StoredCheckpoint checkpoint = open_named(arguments.run);
-  Settings settings = read_settings(read_yaml(checkpoint.manifest.info.settings, checkpoint.folder.string())).settings;
+  const NewestCheckpoint found = open_named_checkpoint(arguments.run);
+  for (const std::string& line : found.skipped) fmt::print(stderr, "warning: {}\n", line);
+  Settings settings = settings_of(*found.checkpoint);
   settings.trainer.threads = arguments.threads;
-  if (settings.model.data.data_impl != "text")
-    throw UserError("{} was trained on model.data.data_impl={}, which has no text; generate needs a run on text", arguments.run,
-                    settings.model.data.data_impl);
-  const ByteTokenizer tokenizer;
-  std::vector<int32_t> tokens = tokenizer.encode(arguments.prompt);
-  if (tokens.empty()) tokens.push_back(tokenizer.end_of_document());
-  const int64_t context = settings.model.position_embedding_type == PositionEmbedding::learned_absolute
-                              ? settings.model.max_position_embeddings
-                              : settings.model.encoder_seq_length;
+  const ModelSettings& m = settings.model;
+  const Prompt prompt =
+      arguments.prompt_tokens.empty() ? text_prompt(arguments, m.data) : numbers_prompt(arguments.prompt_tokens, m.vocab_size);
+  std::vector<int32_t> tokens = prompt.tokens;
+  const int64_t context =
+      m.position_embedding_type == PositionEmbedding::learned_absolute ? m.max_position_embeddings : m.encoder_seq_length;
   const auto prompt_length = static_cast<int64_t>(tokens.size());
   if (prompt_length >= context)
-    throw UserError("--prompt has {} tokens; this model sees at most {}, so use fewer than that", prompt_length, context);
+    throw UserError("the prompt has {} tokens; this model sees at most {}, so use fewer than that", prompt_length, context);
   const int64_t capacity = std::min(context, prompt_length + arguments.tokens);
   if (capacity < prompt_length + arguments.tokens)
     fmt::print(stderr, "the model sees {} tokens, so {} are generated\n", context, capacity - prompt_length);
 
-  LoadedModel model(checkpoint, settings, capacity);
-  fmt::print("{}", arguments.prompt);
+  LoadedModel model(*found.checkpoint, settings, capacity);
+  fmt::print("{}", prompt.shown);
   for (std::span<const int32_t> next = tokens; model.generator().length() + static_cast<int64_t>(next.size()) < capacity + 1;) {
     const auto logits = model.generator().feed(next);
     const int32_t token = sample_token(logits, arguments.sampling, model.generator().length());
-    if (token == tokenizer.end_of_document()) break;
+    if (token == prompt.end) break;
     tokens.push_back(token);
     next = std::span(tokens).last(1);
-    fmt::print("{}", tokenizer.decode(next));
+    fmt::print("{}", prompt.show(token));
     std::fflush(stdout);
     if (static_cast<int64_t>(tokens.size()) >= capacity) break;
   }
@@ -140,6 +99,11 @@ void add_generate_command(CLI::App& app, int& status) {
   command->add_option("run", arguments->run, "the folder of a run, of a checkpoint, or of several runs (the newest)")
       ->capture_default_str();
   command->add_option("--prompt", arguments->prompt, "what the text begins with")->capture_default_str();
+  command
+      ->add_option("--prompt-tokens", arguments->prompt_tokens,
+                   "the prompt as numbers of tokens, 1,2,3; then numbers come out. For models without a known tokenizer")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--tokens", arguments->tokens, "how many tokens to add")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));

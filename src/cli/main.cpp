@@ -17,6 +17,10 @@ int run(int argc, char** argv) {
   trireme::add_generate_command(app, status);
   trireme::add_config_command(app, status);
   trireme::add_recipes_command(app, status);
+  trireme::add_metrics_command(app, status);
+  trireme::add_report_command(app, status);
+  trireme::add_export_command(app, status);
+  trireme::add_import_command(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -1,23 +1,31 @@
 // trireme train: a training run.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
+#include <string_view>
 
+#include "base/process.h"
 #include "cli/command.h"
-#include "config/recipe.h"
+#include "cli/recipe_arguments.h"
+#include "config/runnable.h"
 #include "config/settings_printer.h"
+#include "config/yaml.h"
 #include "data/open_dataset.h"
+#include "train/fit.h"
 #include "train/trainer.h"
 
 namespace trireme {
 namespace {
 
 struct TrainArguments {
-  std::string recipe = "demo";
-  std::vector<std::string> overrides;
+  RecipeArguments recipe;
   bool resume = false;
   bool dry_run = false;
   bool op_times = false;
+  bool benchmark = false;
+  bool mllog = false;
+  bool json = false;
 };
 
 nlohmann::json json_of(const Tree& value) {
@@ -46,28 +54,85 @@ void flatten(const Tree& tree, const std::string& path, LoggedParameters& out) {
   for (const Tree::Entry& entry : tree.map()) flatten(entry.value, path + "/" + entry.key, out);
 }
 
+// The settings that NeMo's logs call cfg: the model's, and its precision.
+Tree model_tree(const Settings& settings) {
+  Tree tree = *to_tree(settings).find("model");
+  tree.set("precision", Tree(std::string(settings.trainer.precision == Precision::bf16 ? "bf16-mixed" : "32-true")));
+  return tree;
+}
+
 LoggedParameters logged_parameters(const Settings& settings) {
   LoggedParameters parameters;
-  const Tree tree = to_tree(settings);
-  flatten(*tree.find("model"), "cfg", parameters);
-  parameters.emplace_back("cfg/precision", settings.trainer.precision == Precision::bf16 ? "bf16-mixed" : "32-true");
+  flatten(model_tree(settings), "cfg", parameters);
+  parameters.emplace_back("trainer/num_nodes", settings.trainer.num_nodes);
+  parameters.emplace_back("trainer/devices", settings.trainer.devices);
   return parameters;
 }
 
-int train(const TrainArguments& arguments) {
-  std::vector<std::string> overrides = arguments.overrides;
+std::string hparams_text(const Settings& settings) {
+  Tree tree;
+  tree.set("cfg", model_tree(settings));
+  return write_yaml(tree);
+}
+
+bool gives(const std::vector<std::string>& overrides, std::string_view key) {
+  return std::ranges::any_of(overrides,
+                             [&](const std::string& text) { return text.find(fmt::format("{}=", key)) < text.size(); });
+}
+
+// What a benchmark of any recipe is: mock data, no validation, no checkpoints, few steps unless the user says
+// how many, and all of them in the logs.
+ResolvedRecipe benchmark_of(const TrainArguments& arguments) {
+  if (arguments.resume) throw UserError("--benchmark and --resume do not go together: a benchmark saves nothing to resume from");
+  std::vector<std::string> overrides;
+  std::string data_impl = "mock";
+  try {
+    const Settings plain = arguments.recipe.resolve().settings;
+    if (plain.model.data.data_impl == "mock_legacy") data_impl = plain.model.data.data_impl;
+    // The vocabulary that the recipe's own data would have had.
+    if (plain.model.vocab_size == 0)
+      overrides.push_back(fmt::format("++model.vocab_size={}", default_vocabulary(plain.model.data)));
+  } catch (const UserError&) {
+    // Data that is still to be named is no obstacle here; any other mistake is found again below.
+  }
+  for (const char* change : {"++trainer.val_check_interval=null", "++exp_manager.create_checkpoint_callback=false",
+                             "++exp_manager.resume_if_exists=false", "++model.data.data_prefix=[]"})
+    overrides.emplace_back(change);
+  overrides.push_back("++model.data.data_impl=" + data_impl);
+  ResolvedRecipe recipe = arguments.recipe.resolve(std::move(overrides));
+  constexpr int64_t kSteps = 50;
+  TrainerSettings& trainer = recipe.settings.trainer;
+  if (!gives(arguments.recipe.overrides, "trainer.max_steps")) trainer.max_steps = std::min(trainer.max_steps, kSteps);
+  if (!gives(arguments.recipe.overrides, "trainer.log_every_n_steps")) trainer.log_every_n_steps = 1;
+  return recipe;
+}
+
+ResolvedRecipe recipe_of(const TrainArguments& arguments) {
+  if (arguments.benchmark) return benchmark_of(arguments);
+  std::vector<std::string> overrides;
   if (arguments.resume) overrides.emplace_back("++exp_manager.resume_if_exists=true");
-  ResolvedRecipe recipe = resolve_recipe(arguments.recipe, overrides);
+  return arguments.recipe.resolve(std::move(overrides));
+}
+
+int train(const TrainArguments& arguments) {
+  ResolvedRecipe recipe = recipe_of(arguments);
   Settings& settings = recipe.settings;
   if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data);
-  std::string command = fmt::format("trireme train {}", arguments.recipe);
-  for (const std::string& override_text : arguments.overrides) command += " " + override_text;
+  require_fit(settings, resources_here());
+  require_runnable(settings);
+  for (std::string& key : idle_settings(settings)) recipe.ignored_keys.push_back(std::move(key));
   Trainer trainer({.settings = settings,
                    .settings_text = to_yaml(settings),
                    .ignored_keys = recipe.ignored_keys,
                    .logged_parameters = logged_parameters(settings),
-                   .command = command,
-                   .op_times = arguments.op_times ? OpTimes::yes : OpTimes::no});
+                   .hparams_text = hparams_text(settings),
+                   .recipe = arguments.recipe.recipe,
+                   .command = "trireme train " + arguments.recipe.text() + (arguments.benchmark ? " --benchmark" : ""),
+                   .arguments = command_line(),
+                   .op_times = arguments.op_times ? OpTimes::yes : OpTimes::no,
+                   .purpose = arguments.benchmark ? RunPurpose::benchmark : RunPurpose::training,
+                   .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
+                   .report_format = arguments.json ? ReportFormat::json : ReportFormat::text});
   if (arguments.dry_run) {
     trainer.announce();
     return kDone;
@@ -83,13 +148,17 @@ void add_train_command(CLI::App& app, int& status) {
                                          "Train a model.\n\n"
                                          "examples:  trireme train demo\n"
                                          "           trireme train demo trainer.max_steps=50 trainer.precision=32\n"
-                                         "           trireme train demo --resume\n");
-  command->add_option("recipe", arguments->recipe, "a shipped recipe (trireme recipes lists them) or the path of a YAML file")
-      ->capture_default_str();
-  command->add_option("overrides", arguments->overrides, "settings as key=value (trireme config --keys lists them)");
+                                         "           trireme train demo --resume\n"
+                                         "           trireme train demo --benchmark\n");
+  arguments->recipe.add_to(*command);
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the newest run of this recipe");
   command->add_flag("--dry-run", arguments->dry_run,
                     "check the recipe and the data, say what would happen and how much memory it takes, and stop");
+  command->add_flag("--benchmark", arguments->benchmark,
+                    "measure the speed: mock data, no validation, no checkpoints, at most 50 steps unless trainer.max_steps is "
+                    "given; ends with a table and benchmark.json");
+  command->add_flag("--mllog", arguments->mllog, "also write mllog.txt, the log lines of MLPerf");
+  command->add_flag("--json", arguments->json, "print the summary at the end as JSON");
   command->add_flag("--op-times", arguments->op_times, "end with a table of where the time went, op by op");
   command->callback([arguments, &status] { status = train(*arguments); });
 }

@@ -44,6 +44,38 @@ std::vector<std::string> read_text_list(const Tree& value) {
   return items;
 }
 
+Tree text_list_tree(const std::vector<std::string>& items) {
+  Tree::List list;
+  for (const std::string& item : items) list.push_back(Tree(std::string(item)));
+  return Tree(std::move(list));
+}
+
+SplitTexts read_split_lists(const Tree& value) {
+  SplitTexts lists;
+  if (!value.is_map()) {
+    lists.train = read_text_list(value);
+    return lists;
+  }
+  for (const Tree::Entry& entry : value.map()) {
+    if (entry.key == "train")
+      lists.train = read_text_list(entry.value);
+    else if (entry.key == "validation")
+      lists.validation = read_text_list(entry.value);
+    else if (entry.key == "test")
+      lists.test = read_text_list(entry.value);
+    else
+      throw BadValue{fmt::format("expected train, validation and test, not {}", entry.key)};
+  }
+  return lists;
+}
+
+Tree split_lists_tree(const SplitTexts& lists) {
+  if (lists.validation.empty() && lists.test.empty()) return text_list_tree(lists.train);
+  return Tree(Tree::Map{{"train", text_list_tree(lists.train)},
+                        {"validation", text_list_tree(lists.validation)},
+                        {"test", text_list_tree(lists.test)}});
+}
+
 std::vector<int64_t> read_integer_list(const Tree& value, const IntegerRange& range) {
   if (value.is_null()) return {};
   if (!value.is_list()) throw BadValue{"expected a list of integers such as [1, 2]"};

@@ -24,12 +24,14 @@ std::string RealRange::text() const {
   return fmt::format("a number from {} to {}{}{}", least, end == Most::excluded ? "below " : "", most, null ? " or null" : "");
 }
 
-int64_t read_integer(const Tree& value, const IntegerRange& range) {
+int64_t read_integer(const Tree& value, const IntegerRange& range, const std::string& accepts) {
   if (value.is_null() && range.null) return *range.null;
   const auto number = as_integer(value);
-  if (!number || *number < range.least || *number > range.most) throw BadValue{"expected " + range.text()};
+  if (!number || *number < range.least || *number > range.most) throw BadValue{"expected " + accepts};
   return *number;
 }
+
+int64_t read_integer(const Tree& value, const IntegerRange& range) { return read_integer(value, range, range.text()); }
 
 double read_real(const Tree& value, const RealRange& range) {
   if (value.is_null() && range.null) return *range.null;
@@ -42,6 +44,8 @@ double read_real(const Tree& value, const RealRange& range) {
 }
 
 bool read_boolean(const Tree& value) {
+  // NeMo recipes have 0 and 1 in places.
+  if (value.kind() == Tree::Kind::integer && (value.integer() == 0 || value.integer() == 1)) return value.integer() == 1;
   if (value.kind() != Tree::Kind::boolean) throw BadValue{"expected true or false"};
   return value.boolean();
 }

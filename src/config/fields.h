@@ -23,6 +23,7 @@ struct BadValue {
 template <class Struct>
 struct Row {
   std::string key;
+  std::string type;  // in one word
   std::string accepts;
   std::string help;
   std::function<void(Struct&, const Tree&)> read;  // throws BadValue
@@ -53,6 +54,7 @@ struct Choice {
 };
 
 int64_t read_integer(const Tree& value, const IntegerRange& range);
+int64_t read_integer(const Tree& value, const IntegerRange& range, const std::string& accepts);  // of a key that takes more
 double read_real(const Tree& value, const RealRange& range);
 bool read_boolean(const Tree& value);
 std::string read_text(const Tree& value);
@@ -60,7 +62,10 @@ std::string join_names(const std::vector<std::string>& names);  // "a, b or c"
 
 template <class Struct, class Integer>
 Row<Struct> integer(std::string key, Integer Struct::*member, IntegerRange range, std::string help) {
-  return {std::move(key), range.text(), std::move(help),
+  return {std::move(key),
+          "integer",
+          range.text(),
+          std::move(help),
           [=](Struct& s, const Tree& value) { s.*member = static_cast<Integer>(read_integer(value, range)); },
           [=](const Struct& s) {
             const auto number = static_cast<int64_t>(s.*member);
@@ -70,14 +75,20 @@ Row<Struct> integer(std::string key, Integer Struct::*member, IntegerRange range
 
 template <class Struct>
 Row<Struct> real(std::string key, double Struct::*member, RealRange range, std::string help) {
-  return {std::move(key), range.text(), std::move(help),
+  return {std::move(key),
+          "number",
+          range.text(),
+          std::move(help),
           [=](Struct& s, const Tree& value) { s.*member = read_real(value, range); },
           [=](const Struct& s) { return s.*member == 0 && range.null == 0 ? Tree{} : Tree(s.*member); }};
 }
 
 template <class Struct>
 Row<Struct> boolean(std::string key, bool Struct::*member, std::string help) {
-  return {std::move(key), "true or false", std::move(help),
+  return {std::move(key),
+          "boolean",
+          "true or false",
+          std::move(help),
           [=](Struct& s, const Tree& value) { s.*member = read_boolean(value); },
           [=](const Struct& s) { return Tree(bool{s.*member}); }};
 }
@@ -85,7 +96,10 @@ Row<Struct> boolean(std::string key, bool Struct::*member, std::string help) {
 // Free text; null stands for `null`.
 template <class Struct>
 Row<Struct> text(std::string key, std::string Struct::*member, const std::string& null, std::string help) {
-  return {std::move(key), "text or null", std::move(help),
+  return {std::move(key),
+          "text",
+          "text or null",
+          std::move(help),
           [=](Struct& s, const Tree& value) { s.*member = value.is_null() ? null : read_text(value); },
           [=](const Struct& s) { return s.*member == null && null.empty() ? Tree{} : Tree(std::string(s.*member)); }};
 }
@@ -97,7 +111,10 @@ Row<Struct> choice(std::string key, Enum Struct::*member, std::vector<Choice<Enu
   names.reserve(choices.size());
   for (const Choice<Enum>& option : choices) names.push_back(option.name);
   const std::string accepts = join_names(names);
-  return {std::move(key), accepts, std::move(help),
+  return {std::move(key),
+          "choice",
+          accepts,
+          std::move(help),
           [=](Struct& s, const Tree& value) {
             for (const Choice<Enum>& option : choices) {
               if (option.name != value.text()) continue;
@@ -137,10 +154,15 @@ Row<Struct> refuse(Row<Struct> row, const std::vector<std::string>& values, cons
 template <class Whole, class Part, class PartOf>
 void mount(std::vector<Row<Whole>>& whole, const std::string& prefix, const std::vector<Row<Part>>& part, PartOf part_of) {
   for (const Row<Part>& row : part) {
-    whole.push_back({prefix + row.key, row.accepts, row.help,
+    whole.push_back({prefix + row.key, row.type, row.accepts, row.help,
                      [=, read = row.read](Whole& w, const Tree& value) { read(part_of(w), value); },
                      [=, write = row.write](const Whole& w) { return write(part_of(w)); }});
   }
+}
+
+template <class Struct>
+void append(std::vector<Row<Struct>>& rows, std::vector<Row<Struct>> more) {
+  for (Row<Struct>& row : more) rows.push_back(std::move(row));
 }
 
 }  // namespace trireme

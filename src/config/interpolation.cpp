@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 
@@ -60,8 +62,9 @@ size_t size_of(const Tree& tree) {
 std::optional<Tree> calculate(std::string_view operation, const Tree& a, const Tree& b) {
   if (a.kind() == Tree::Kind::integer && b.kind() == Tree::Kind::integer) {
     const int64_t x = a.integer(), y = b.integer();
-    int64_t product = 0;
-    if (operation == "multiply") return __builtin_mul_overflow(x, y, &product) ? std::nullopt : std::optional(Tree(product));
+    int64_t result = 0;
+    if (operation == "multiply") return __builtin_mul_overflow(x, y, &result) ? std::nullopt : std::optional(Tree(result));
+    if (operation == "sum") return __builtin_add_overflow(x, y, &result) ? std::nullopt : std::optional(Tree(result));
     if (y == 0 || (x == std::numeric_limits<int64_t>::min() && y == -1)) return std::nullopt;
     const bool inexact = x % y != 0, negative = (x < 0) != (y < 0);
     if (operation == "divide_ceil") return Tree(x / y + (inexact && !negative ? 1 : 0));
@@ -69,6 +72,7 @@ std::optional<Tree> calculate(std::string_view operation, const Tree& a, const T
   }
   const auto as_real = [](const Tree& t) { return t.kind() == Tree::Kind::real ? t.real() : static_cast<double>(t.integer()); };
   if (operation == "multiply") return Tree(as_real(a) * as_real(b));
+  if (operation == "sum") return Tree(as_real(a) + as_real(b));
   const double quotient = as_real(a) / as_real(b);
   if (!(std::abs(quotient) < 9e18)) return std::nullopt;
   return Tree(static_cast<int64_t>(operation == "divide_ceil" ? std::ceil(quotient) : std::floor(quotient)));
@@ -76,7 +80,24 @@ std::optional<Tree> calculate(std::string_view operation, const Tree& a, const T
 
 class Resolver {
  public:
-  explicit Resolver(Tree& root) : root_(root) {}
+  Resolver(Tree& root, const InterpolationContext& context) : root_(root), context_(context) {}
+
+  void resolve_all() { resolve_entries(root_, ""); }
+
+ private:
+  // Goes down to the values, and leaves those alone that may refer to nothing and do.
+  void resolve_entries(Tree& value, const std::string& path) {
+    if (value.is_map()) {
+      for (Tree::Entry& entry : value.map()) resolve_entries(entry.value, join_path(path, entry.key));
+      return;
+    }
+    try {
+      resolve(value, path);
+    } catch (const UserError&) {
+      if (!context_.may_dangle(path)) throw;
+      chain_.clear();
+    }
+  }
 
   // Replaces all references in the value at `path`.
   void resolve(Tree& value, const std::string& path) {
@@ -97,7 +118,6 @@ class Resolver {
     }
   }
 
- private:
   [[noreturn]] static void fail(const std::string& path, const Tree& site, const std::string& what) {
     throw UserError("{}={}: {}{}", path, site.brief(), what, site.where_suffix());
   }
@@ -135,12 +155,14 @@ class Resolver {
   }
 
   Tree call(std::string_view operation, std::string_view arguments, const std::string& path, const Tree& site) {
-    if (operation != "multiply" && operation != "divide_ceil" && operation != "divide_floor")
-      fail(path, site, fmt::format("there is no {}; use multiply, divide_ceil or divide_floor", operation));
+    if (operation == "oc.env") return environment(arguments, path, site);
+    if (operation == "hydra") return runtime(arguments, path, site);
+    constexpr std::array<std::string_view, 4> kArithmetic = {"multiply", "sum", "divide_ceil", "divide_floor"};
+    if (std::ranges::find(kArithmetic, operation) == kArithmetic.end())
+      fail(path, site, fmt::format("there is no {}; use multiply, sum, divide_ceil, divide_floor, oc.env or hydra", operation));
     std::vector<Tree> values;
     for (const std::string_view argument : split_arguments(arguments)) {
-      const std::string_view text = trimmed(argument);
-      values.push_back(text.find("${") == std::string_view::npos ? scalar_from_text(text) : evaluate(text, path, site));
+      values.push_back(value_of(trimmed(argument), path, site));
       if (values.back().kind() != Tree::Kind::integer && values.back().kind() != Tree::Kind::real)
         fail(path, site, fmt::format("{} needs numbers, not '{}'", operation, values.back().brief()));
     }
@@ -150,8 +172,34 @@ class Resolver {
     return *result;
   }
 
+  Tree value_of(std::string_view text, const std::string& path, const Tree& site) {
+    return text.find("${") == std::string_view::npos ? scalar_from_text(text) : evaluate(text, path, site);
+  }
+
+  // ${oc.env:NAME} or ${oc.env:NAME,default}
+  Tree environment(std::string_view arguments, const std::string& path, const Tree& site) {
+    const std::vector<std::string_view> parts = split_arguments(arguments);
+    const std::string name(trimmed(parts[0]));
+    if (const char* value = std::getenv(name.c_str()); value != nullptr) return scalar_from_text(value);
+    if (parts.size() < 2)
+      fail(path, site, fmt::format("the environment variable {} is not set; set it or give {}=VALUE", name, path));
+    return value_of(trimmed(arguments.substr(parts[0].size() + 1)), path, site);
+  }
+
+  // ${hydra:runtime.choices.GROUP}
+  Tree runtime(std::string_view arguments, const std::string& path, const Tree& site) {
+    constexpr std::string_view kChoices = "runtime.choices.";
+    const std::string_view name = trimmed(arguments);
+    if (!name.starts_with(kChoices)) fail(path, site, "of hydra: there is only runtime.choices.GROUP");
+    const std::string group(name.substr(kChoices.size())), choice = context_.choice(group);
+    if (choice.empty()) fail(path, site, fmt::format("the defaults list has no {}", group));
+    return scalar_from_text(choice);
+  }
+
   Tree look_up(const std::string& target, const std::string& path, const Tree& site) {
-    const std::string absolute = absolute_path(target, path, site);
+    std::string absolute = absolute_path(target, path, site);
+    constexpr std::string_view kRoot = "training.";
+    if (absolute.starts_with(kRoot) && root_.find("training") == nullptr) absolute.erase(0, kRoot.size());
     Tree* value = &root_;
     std::string walked;
     for (std::string_view rest = absolute; !rest.empty();) {
@@ -159,13 +207,21 @@ class Resolver {
       if (value->is_string()) resolve(*value, walked);  // a reference on the way may stand for a map
       walked = join_path(walked, step.key);
       value = value->find(step.key);
-      if (value == nullptr) fail(path, site, fmt::format("the recipe has no {}", absolute));
+      if (value == nullptr) fail(path, site, missing(absolute));
       rest = step.rest;
     }
     resolve(*value, absolute);
     if (is_missing_value(*value))
       throw UserError("{}: must be given, because {} refers to it{}", absolute, path, value->where_suffix());
     return *value;
+  }
+
+  // The keys of the launcher's conf/config.yaml that its recipes refer to are given by hand when the recipe is used alone.
+  static std::string missing(const std::string& key) {
+    constexpr std::array<std::string_view, 4> kGivenByLauncher = {"data_dir", "base_results_dir", "launcher_scripts_path",
+                                                                  "bignlp_path"};
+    if (std::ranges::find(kGivenByLauncher, key) == kGivenByLauncher.end()) return fmt::format("the recipe has no {}", key);
+    return fmt::format("{0} must be given; add for example {0}=/path/to/it", key);
   }
 
   // One leading dot: beside the value at `path`. Each further dot: one map up.
@@ -182,6 +238,7 @@ class Resolver {
   }
 
   Tree& root_;
+  const InterpolationContext& context_;
   std::vector<std::string> chain_;  // the values being resolved, each because of the one before
   size_t expansion_ = 0;
 };
@@ -190,6 +247,6 @@ class Resolver {
 
 bool is_missing_value(const Tree& value) { return value.is_string() && value.string() == "???"; }
 
-void resolve_interpolations(Tree& recipe) { Resolver(recipe).resolve(recipe, ""); }
+void resolve_interpolations(Tree& recipe, const InterpolationContext& context) { Resolver(recipe, context).resolve_all(); }
 
 }  // namespace trireme

@@ -1,16 +1,29 @@
 // References between the values of a recipe:
 //   ${a.b}    the value at a.b            ${.x}   the value beside this one      ${..x}  one level up, and so on
-//   ${multiply:x,y}   ${divide_ceil:x,y}   ${divide_floor:x,y}    arithmetic on numbers or further references
+//   ${multiply:x,y}   ${sum:x,y}   ${divide_ceil:x,y}   ${divide_floor:x,y}    arithmetic on numbers or further references
+//   ${oc.env:NAME,default}              an environment variable
+//   ${hydra:runtime.choices.GROUP}      the file that was chosen for a group of the defaults list
 // A value that is one reference takes the kind of what it refers to; a reference inside a longer text becomes text.
 #pragma once
+
+#include <functional>
+#include <string>
 
 #include "config/tree.h"
 
 namespace trireme {
 
+struct InterpolationContext {
+  // The keys from which references may lead nowhere, because nobody reads them. Such a value stays as it is written.
+  std::function<bool(const std::string& key)> may_dangle = [](const std::string&) { return false; };
+  // The name chosen for a group; empty if there is no such group.
+  std::function<std::string(const std::string& group)> choice = [](const std::string&) { return std::string{}; };
+};
+
 // Replaces every reference in the recipe by what it stands for. References to themselves, to nothing, or to a value that still
-// has to be given (???) are UserErrors.
-void resolve_interpolations(Tree& recipe);
+// has to be given (???) are UserErrors. Where the recipe has no key `training`, training.a.b is a.b: the launcher keeps recipes
+// under that key.
+void resolve_interpolations(Tree& recipe, const InterpolationContext& context = {});
 
 // A value that the user still has to give.
 bool is_missing_value(const Tree& value);

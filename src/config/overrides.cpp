@@ -115,7 +115,7 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
 
 void require_key(std::string_view key, std::string_view override_text) {
   const auto is_key_character = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/';
+    return std::isalnum(c) != 0 || std::string_view("_-./@").find(static_cast<char>(c)) != std::string_view::npos;
   };
   const bool has_empty_part =
       key.empty() || key.starts_with('.') || key.ends_with('.') || key.find("..") != std::string_view::npos;

@@ -6,22 +6,23 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "base/error.h"
+#include "config/composer.h"
 #include "config/interpolation.h"
+#include "config/known_keys.h"
 #include "config/overrides.h"
+#include "config/settings_fields.h"
 #include "config/settings_reader.h"
 #include "config/suggestions.h"
 #include "config/validate.h"
-#include "config/yaml.h"
 
 namespace trireme {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr int kMaxFiles = 64;  // of one recipe; more can only come from files that extend each other over and over
 
 bool is_file(const fs::path& path) {
   std::error_code ignored;
@@ -39,67 +40,112 @@ std::string find_shipped(const std::string& name) {
   return {};
 }
 
+// What somebody may have meant by a name that no recipe has.
+std::string hint_for(const std::string& name) {
+  std::vector<std::string> names, namesakes;
+  bool is_group = false;
+  for (const ShippedRecipe& recipe : shipped_recipes()) {
+    names.push_back(recipe.name);
+    is_group = is_group || recipe.name.starts_with(name + "/");
+    if (recipe.name.ends_with("/" + name)) namesakes.push_back(recipe.name);
+  }
+  if (is_group) return fmt::format("; trireme recipes {}/ lists that group", name);
+  if (!namesakes.empty()) return fmt::format("; did you mean {}?", join_names(namesakes));
+  const std::string hint = did_you_mean(name, names);
+  return hint.empty() ? "; trireme recipes lists those there are" : hint;
+}
+
 std::string find_recipe(const std::string& name_or_path) {
   if (looks_like_path(name_or_path)) return name_or_path;  // reading it says what is wrong with it
   if (std::string shipped = find_shipped(name_or_path); !shipped.empty()) return shipped;
-  if (is_file(name_or_path)) return name_or_path;
-  std::vector<std::string> names;
-  for (const ShippedRecipe& recipe : shipped_recipes()) names.push_back(recipe.name);
+  if (is_file(name_or_path) || is_file(fs::path(name_or_path) / "config.yaml")) return name_or_path;
   throw UserError(
       "{}: no such recipe in {}{}", name_or_path,
       recipe_folders().empty() ? "any folder (set TRIREME_RECIPES)" : fmt::format("{}", fmt::join(recipe_folders(), ", ")),
-      did_you_mean(name_or_path, names));
+      hint_for(name_or_path));
 }
 
-class Composer {
- public:
-  Tree load(const std::string& path) {
-    std::error_code failed;
-    const fs::path resolved = fs::weakly_canonical(path, failed);
-    const std::string identity = failed ? path : resolved.string();
-    if (std::ranges::find(open_, identity) != open_.end())
-      throw UserError("{}:1: extends itself: {} -> {}", path, fmt::join(open_, " -> "), identity);
-    if (++files_ > kMaxFiles) throw UserError("{}:1: a recipe may be built from at most {} files", path, kMaxFiles);
-    open_.push_back(identity);
-    Tree own = read_yaml_file(path);
-    if (!own.is_map()) throw UserError("{}:1: a recipe must be a map of keys such as trainer: and model:", path);
-    Tree recipe{Tree::Map{}, own.origin};
-    for (const std::string& base : bases_of(own, path)) recipe.merge(load(base));
-    own.remove("extends");
-    recipe.merge(std::move(own));
-    open_.pop_back();
-    return recipe;
-  }
-
- private:
-  static std::vector<std::string> bases_of(const Tree& recipe, const std::string& path) {
-    const Tree* extends = recipe.find("extends");
-    if (extends == nullptr || extends->is_null()) return {};
-    std::vector<std::string> bases;
-    const auto add = [&](const Tree& base) {
-      if (!base.is_string())
-        throw UserError("{}: extends={}: expected the name of a recipe or a list of them", base.where(), base.brief());
-      bases.push_back(find_base(base, path));
-    };
-    if (extends->is_list())
-      std::ranges::for_each(extends->list(), add);
-    else
-      add(*extends);
-    return bases;
-  }
-
-  static std::string find_base(const Tree& base, const std::string& path) {
-    const std::string& name = base.string();
-    const fs::path folder = fs::path(path).parent_path();
-    for (const std::string& candidate : {name, name + ".yaml"})
-      if (is_file(folder / candidate)) return (folder / candidate).string();
-    if (std::string shipped = find_shipped(name); !shipped.empty()) return shipped;
-    throw UserError("{}: extends={}: no such recipe beside this file or among the shipped ones", base.where(), base.brief());
-  }
-
-  std::vector<std::string> open_;  // the files being read, each because the one before extends it
-  int files_ = 0;
+// A file of a launcher's tree, conf/training/gpt3/5b.yaml, is the choice gpt3/5b of conf/config.yaml, where the keys stand that
+// it refers to.
+struct LauncherFile {
+  fs::path config;
+  std::string choice;
 };
+std::optional<LauncherFile> find_launcher_tree(const fs::path& path) {
+  std::error_code failed;
+  const fs::path file = fs::absolute(path, failed).lexically_normal();
+  for (fs::path folder = file.parent_path(); folder != folder.root_path(); folder = folder.parent_path()) {
+    const fs::path config = folder.parent_path() / "config.yaml";
+    if (folder.filename() != "training" || !is_file(config) || !has_group(config.string(), "training")) continue;
+    return LauncherFile{config.lexically_proximate(fs::current_path(failed)),
+                        file.lexically_relative(folder).replace_extension()};
+  }
+  return std::nullopt;
+}
+
+bool is_override(const std::string& text) { return text.find('=') != std::string::npos && !is_file(text); }
+
+// training=NAME among the changes, which is how the launcher's users name the recipe.
+std::string take_training_choice(std::vector<Override>& changes) {
+  const auto choice = std::ranges::find(changes, "training", &Override::key);
+  if (choice == changes.end() || !choice->value.is_string() || choice->value.string().empty())
+    throw UserError("which recipe? give its name first, or training=NAME; trireme recipes lists them");
+  std::string name = choice->value.string();
+  changes.erase(choice);
+  return name;
+}
+
+Composition compose_recipe(const std::string& name_or_path, std::vector<Override> changes) {
+  std::string path = find_recipe(name_or_path);
+  std::error_code ignored;
+  if (const fs::path config = fs::path(path) / "config.yaml"; fs::is_directory(path, ignored) && is_file(config))
+    path = config.string();
+  if (const auto launcher = find_launcher_tree(path); launcher && looks_like_path(name_or_path)) {
+    path = launcher->config.string();
+    changes.insert(changes.begin(), parse_override("training=" + launcher->choice));
+  }
+  return compose(path, std::move(changes), find_shipped);
+}
+
+// The place of a user's key in the composed tree. In a launcher's tree the recipe stands under `training`, and outside of one the
+// launcher's users write that before every key all the same.
+std::string place_of(const std::string& key, const Composition& composition) {
+  constexpr std::string_view kRoot = "training.";
+  if (!composition.is_launcher_tree) {
+    const bool strip = key.starts_with(kRoot) && composition.tree.find("training") == nullptr;
+    return strip ? key.substr(kRoot.size()) : key;
+  }
+  const bool is_launchers = composition.tree.find(split_path(key).key) != nullptr;
+  const Tree* recipe = composition.tree.find("training");
+  const bool is_recipes = recipe != nullptr && (recipe->find(split_path(key).key) != nullptr || find_setting(key) != nullptr);
+  return !is_launchers && is_recipes ? std::string(kRoot) + key : key;
+}
+
+std::string key_in_recipe(const std::string& place, bool is_launcher_tree) {
+  constexpr std::string_view kRoot = "training.";
+  return is_launcher_tree && place.starts_with(kRoot) ? place.substr(kRoot.size()) : place;
+}
+
+void apply_changes(Composition& composition) {
+  for (Override& change : composition.changes) {
+    change.key = place_of(change.key, composition);
+    const bool is_new = change.action == Override::Action::set && composition.tree.find(change.key) == nullptr;
+    const std::string key = key_in_recipe(change.key, composition.is_launcher_tree);
+    if (is_new && !is_known_key(key)) throw_unknown_key(key, "");
+    apply_override(composition.tree, change);
+  }
+}
+
+void resolve_references(Composition& composition) {
+  const bool launcher = composition.is_launcher_tree;
+  InterpolationContext context;
+  context.choice = [&](const std::string& group) { return composition.choice(group); };
+  context.may_dangle = [&](const std::string& place) {
+    const std::string key = key_in_recipe(place, launcher);
+    return (launcher && key == place) || !find_without_effect(key).empty();
+  };
+  resolve_interpolations(composition.tree, context);
+}
 
 std::string summary_of(const fs::path& path) {
   std::ifstream file(path);
@@ -115,12 +161,21 @@ std::vector<std::string> recipe_folders() {
   if (const char* folder = std::getenv("TRIREME_RECIPES"); folder != nullptr && *folder != '\0') candidates.emplace_back(folder);
   std::error_code failed;
   if (const fs::path program = fs::read_symlink("/proc/self/exe", failed); !failed)
-    for (const char* place : {"recipes", "../recipes", "../share/trireme/recipes"})
+    // A build folder links to the recipes of its sources; an installed program has them under share.
+    for (const char* place : {"recipes", "../share/trireme/recipes", "../recipes"})
       candidates.push_back(program.parent_path() / place);
   std::vector<std::string> folders;
-  for (const fs::path& candidate : candidates)
-    if (fs::is_directory(candidate, failed)) folders.push_back(candidate.lexically_normal().string());
+  for (const fs::path& candidate : candidates) {
+    const std::string folder = fs::weakly_canonical(candidate, failed).string();
+    const bool is_new = std::ranges::find(folders, folder) == folders.end();
+    if (is_new && fs::is_directory(folder, failed)) folders.push_back(folder);
+  }
   return folders;
+}
+
+std::string shipped_summary(const std::string& name) {
+  const std::string path = find_shipped(name);
+  return path.empty() ? path : summary_of(path);
 }
 
 std::vector<ShippedRecipe> shipped_recipes() {
@@ -129,7 +184,8 @@ std::vector<ShippedRecipe> shipped_recipes() {
   for (const std::string& folder : recipe_folders()) {
     for (const fs::directory_entry& entry :
          fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, failed)) {
-      if (entry.path().extension() != ".yaml" || !is_file(entry.path())) continue;
+      const bool serves_others = entry.path().filename().string().starts_with('_');
+      if (entry.path().extension() != ".yaml" || serves_others || !is_file(entry.path())) continue;
       const std::string name = entry.path().lexically_relative(folder).replace_extension().string();
       // A name found in an earlier folder hides later ones, as it does when it is loaded.
       if (std::ranges::find(recipes, name, &ShippedRecipe::name) == recipes.end())
@@ -140,19 +196,23 @@ std::vector<ShippedRecipe> shipped_recipes() {
   return recipes;
 }
 
-Tree load_recipe(const std::string& name_or_path) { return Composer().load(find_recipe(name_or_path)); }
+Tree load_recipe(const std::string& name_or_path) { return compose_recipe(name_or_path, {}).tree; }
 
-ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides) {
-  Tree recipe = load_recipe(name_or_path);
-  for (const std::string& text : overrides) {
-    const Override change = parse_override(text);
-    const bool is_new = change.action == Override::Action::set && recipe.find(change.key) == nullptr;
-    if (is_new && !is_known_key(change.key)) throw_unknown_key(change.key, "");
-    apply_override(recipe, change);
+ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides, Validation validation) {
+  std::vector<Override> changes;
+  if (is_override(name_or_path)) changes.push_back(parse_override(name_or_path));
+  for (const std::string& text : overrides) changes.push_back(parse_override(text));
+  const std::string name = is_override(name_or_path) ? take_training_choice(changes) : name_or_path;
+  Composition composition = compose_recipe(name, std::move(changes));
+  apply_changes(composition);
+  resolve_references(composition);
+  Tree recipe = std::move(composition.tree);
+  if (composition.is_launcher_tree) {
+    const Tree* training = recipe.find("training");
+    recipe = training == nullptr ? Tree(Tree::Map{}) : Tree(*training);
   }
-  resolve_interpolations(recipe);
   ReadSettings read = read_settings(recipe);
-  validate(read.settings);
+  if (validation == Validation::now) validate(read.settings);
   return {std::move(recipe), std::move(read.settings), std::move(read.ignored_keys)};
 }
 

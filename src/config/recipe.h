@@ -17,7 +17,11 @@ struct ShippedRecipe {
   std::string path;
   std::string summary;  // the comment in its first line
 };
+// Files whose name starts with _ only serve others and are not recipes.
 std::vector<ShippedRecipe> shipped_recipes();
+
+// The comment in the first line of a shipped file, recipe or not; empty if there is no such file or comment.
+std::string shipped_summary(const std::string& name);
 
 // The recipe with everything it extends, references not yet resolved. A path ends with .yaml or .yml, or starts with / or a dot;
 // anything else is first looked up among the shipped recipes.
@@ -28,10 +32,12 @@ Tree load_recipe(const std::string& name_or_path);
 
 struct ResolvedRecipe {
   Tree tree;                              // overrides applied, references resolved
-  Settings settings;                      // read and validated
+  Settings settings;                      // read and, unless the caller does so later, validated
   std::vector<std::string> ignored_keys;  // known keys without effect here
 };
 
-ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides);
+enum class Validation : uint8_t { now, by_the_caller };
+ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides,
+                              Validation validation = Validation::now);
 
 }  // namespace trireme

@@ -17,6 +17,9 @@ enum class RecomputeGranularity : uint8_t { none, selective, full };
 enum class RecomputeMethod : uint8_t { uniform, block };
 enum class OnNonfinite : uint8_t { skip, stop };
 enum class BackendKind : uint8_t { cpu, reference };
+enum class BestCheckpoint : uint8_t { lowest_loss, highest_loss };
+enum class AmaxAlgorithm : uint8_t { max, most_recent };
+enum class SyncType : uint8_t { f32, bf16 };
 
 struct TrainerSettings {                     // trainer.*
   int64_t num_nodes = 1;
@@ -25,8 +28,13 @@ struct TrainerSettings {                     // trainer.*
   int64_t max_steps = 100;
   double max_time = 0;                       // seconds; written DD:HH:MM:SS; 0: no limit
   int64_t log_every_n_steps = 1;
+  int64_t max_epochs = 0;                    // of limit_train_batches steps; 0: as many as max_steps needs
+  int64_t limit_train_batches = 0;           // steps of an epoch; 0: max_steps
+  int64_t console_every_n_steps = 0;         // ours: lines on the terminal; 0: log_every_n_steps
   int64_t val_check_interval = 0;            // steps; 0: no validation
+  double val_check_share = 0;                // the same as a share of max_steps; 0 once it is turned into steps
   int64_t limit_val_batches = 50;            // global batches a validation
+  double limit_val_share = 0;                // the same as a share of the validation data; 0: the count holds
   double gradient_clip_val = 1.0;            // 0: no clipping
   OnNonfinite on_nonfinite = OnNonfinite::skip;  // ours: what a NaN or Inf does
   BackendKind backend = BackendKind::cpu;    // ours
@@ -36,6 +44,7 @@ struct TrainerSettings {                     // trainer.*
 struct CheckpointSettings {                  // exp_manager.checkpoint_callback_params.*
   int64_t every_n_train_steps = 0;           // 0: only at the end and on a signal
   int64_t save_top_k = 1;                    // best by validation loss
+  BestCheckpoint mode = BestCheckpoint::lowest_loss;
   int64_t keep_last = 2;                     // ours: most recent ones kept
 };
 
@@ -43,20 +52,29 @@ struct ExpManagerSettings {                  // exp_manager.*
   std::string explicit_log_dir;              // the run's folder; empty: exp_dir/name/<time>
   std::string exp_dir = "runs";
   std::string name = "gpt";
+  std::string version;                       // the folder under exp_dir/name; empty: by the time, or by number
+  bool use_datetime_version = true;
   bool resume_if_exists = false;
   bool resume_ignore_no_checkpoint = false;
+  std::string resume_from_checkpoint;        // a checkpoint of another run to start from
   bool create_checkpoint_callback = true;
   bool create_dllogger_logger = true;
   bool create_tensorboard_logger = true;
+  std::string dllogger_json_file;            // dllogger_logger_kwargs.json_file; empty: dllogger/rank-0/dllogger.json
+  bool dllogger_stdout = false;              // dllogger_logger_kwargs.stdout
+  bool log_step_timing = true;
   int64_t step_timing_buffer = 5;            // step_timing_kwargs.buffer_size: steps in the running mean of the step time
+  bool log_tflops_per_sec_per_gpu = true;
+  std::vector<std::string> files_to_copy;
   CheckpointSettings checkpoint;
 };
 
 struct ScheduleSettings {                    // model.optim.sched.*
-  std::string name = "CosineAnnealing";      // or constant
-  int64_t warmup_steps = 0;
+  std::string name = "CosineAnnealing";      // or CosineAnnealingExp, constant
+  double warmup_steps = 0;                   // NeMo recipes have fractions: 132.5
   int64_t constant_steps = 0;
   double min_lr = 0;
+  double max_steps_for_lr_sched = 0;         // CosineAnnealingExp: the steps the cosine is laid out for; 0: max_steps
 };
 
 struct OptimSettings {                       // model.optim.*
@@ -65,13 +83,52 @@ struct OptimSettings {                       // model.optim.*
   double weight_decay = 0.1;
   double beta1 = 0.9, beta2 = 0.95;          // betas: [beta1, beta2]
   double eps = 1e-8;
+  int64_t bucket_cap_mb = 0;                 // size of a gradient bucket; 0: the program's choice
+  bool overlap_grad_sync = false;
+  bool overlap_param_sync = false;
+  SyncType grad_sync_dtype = SyncType::f32;
   ScheduleSettings sched;
 };
 
 struct DataSettings {                        // model.data.*
-  std::string data_impl = "mock";            // mock, mock_legacy (uniform random tokens), text
-  std::vector<std::string> data_prefix;      // text: files, read as bytes
+  std::string data_impl = "mock";            // mock, mock_legacy (uniform random tokens), text, mmap
+  std::vector<std::string> data_prefix;      // text: files, read as bytes; mmap: prefixes, perhaps each after its weight
+  std::vector<std::string> validation_prefix, test_prefix;  // data_prefix: {train, validation, test}; empty: splits_string holds
   std::string splits_string = "99990,8,2";
+  bool mock_dataset = false;                 // the same as data_impl mock
+  bool legacy_dataset = false;               // samples as NeMo made them before Megatron Core
+  bool shuffle_documents = true;
+  bool no_seqlen_plus_one_input_tokens = false;
+  bool validation_drop_last = true;
+  bool pad_samples_to_global_batch_size = false;
+};
+
+struct TokenizerSettings {                   // model.tokenizer.*
+  std::string library = "megatron";          // or sentencepiece, huggingface
+  std::string type;                          // GPT2BPETokenizer, bpe, ...
+  std::string model;                         // the file of a sentencepiece model
+};
+
+struct Fp8Settings {                         // model.fp8 and model.fp8_*
+  bool enabled = false;
+  bool hybrid = true;                        // E4M3 forward, E5M2 gradients
+  bool e4m3 = false;                         // E4M3 for both
+  bool params = false;                       // working weights only in FP8
+  bool wgrad = true;                         // weight gradients from FP8 products too
+  int64_t margin = 0;
+  int64_t interval = 1;
+  int64_t amax_history_len = 1024;
+  AmaxAlgorithm amax_compute_algo = AmaxAlgorithm::max;
+  bool reduce_amax = true;
+};
+
+struct ProfileSettings {                     // model.nsys_profile.*
+  bool enabled = false;
+  std::vector<std::string> trace = {"nvtx", "cuda"};
+  int64_t start_step = 10;
+  int64_t end_step = 10;
+  std::vector<int64_t> ranks = {0};
+  bool gen_shape = false;
 };
 
 struct ModelSettings {                       // model.*
@@ -80,8 +137,14 @@ struct ModelSettings {                       // model.*
   std::vector<int64_t> rampup_batch_size;    // [start, increment, samples] or empty
   int64_t tensor_model_parallel_size = 1;
   int64_t pipeline_model_parallel_size = 1;
+  int64_t virtual_pipeline_model_parallel_size = 1;  // chunks of layers a pipeline rank holds
   int64_t context_parallel_size = 1;
   bool sequence_parallel = false;
+  bool overlap_p2p_comm = false;
+  bool batch_p2p_comm = true;
+  bool ub_tp_comm_overlap = false;
+  bool enable_cuda_graph = false;
+  Fp8Settings fp8;
   int64_t encoder_seq_length = 2048;         // T
   int64_t max_position_embeddings = 2048;    // P
   int64_t num_layers = 12;                   // L
@@ -97,7 +160,9 @@ struct ModelSettings {                       // model.*
   double hidden_dropout = 0.1;
   double attention_dropout = 0.1;
   Normalization normalization = Normalization::layernorm;
+  bool layernorm_zero_centered_gamma = false;  // with layernorm: the same as layernorm1p
   double layernorm_epsilon = 1e-5;
+  bool do_layer_norm_weight_decay = false;   // and of every other parameter that is not decayed otherwise
   PositionEmbedding position_embedding_type = PositionEmbedding::learned_absolute;
   double rotary_percentage = 1.0;
   double rotary_base = 10000;
@@ -108,7 +173,13 @@ struct ModelSettings {                       // model.*
   RecomputeGranularity activations_checkpoint_granularity = RecomputeGranularity::none;
   RecomputeMethod activations_checkpoint_method = RecomputeMethod::uniform;
   int64_t activations_checkpoint_num_layers = 1;
+  int64_t num_micro_batches_with_partial_activation_checkpoints = 0;
+  int64_t activations_checkpoint_layers_per_pipeline = 0;
   uint64_t seed = 1234;
+  std::string resume_from_checkpoint;        // as in exp_manager, where NeMo recipes have it too
+  std::string restore_from_path;             // a run or checkpoint whose weights training starts from; empty: drawn from the seed
+  ProfileSettings profile;
+  TokenizerSettings tokenizer;
   OptimSettings optim;
   DataSettings data;
 
@@ -123,10 +194,24 @@ struct ModelSettings {                       // model.*
   int64_t rotary_dims() const;
 };
 
+// LitGPT's names for the batch: samples of one device in a step, and of those at once. 0: not given.
+struct LitgptSettings {
+  int64_t batch_size = 0;
+  int64_t micro_batch_size = 0;
+};
+
 struct Settings {
+  LitgptSettings litgpt;
   TrainerSettings trainer;
   ExpManagerSettings exp_manager;
   ModelSettings model;
+
+  // How the ranks are used.
+  int64_t ranks() const { return trainer.num_nodes * trainer.devices; }
+  int64_t model_ranks() const {
+    return model.tensor_model_parallel_size * model.pipeline_model_parallel_size * model.context_parallel_size;
+  }
+  int64_t data_parallel_size() const { return ranks() / model_ranks(); }  // once validated
 };
 
 }  // namespace trireme

@@ -1,8 +1,10 @@
 #include "config/settings_fields.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "config/field_kinds.h"
+#include "config/hardware_fields.h"
 
 namespace trireme {
 
@@ -17,6 +19,7 @@ constexpr int64_t kMaxVocabulary = 1 << 24;
 constexpr int64_t kMaxRanks = 1 << 20;
 
 constexpr IntegerRange kSteps = {0, kMaxSteps};
+const IntegerRange kStepsOrNull = {0, kMaxSteps, 0};
 constexpr IntegerRange kRanks = {1, kMaxRanks};
 constexpr IntegerRange kWidth = {1, kMaxWidth};
 const IntegerRange kWidthOrNull = {0, kMaxWidth, 0};
@@ -37,13 +40,20 @@ std::vector<Row<TrainerSettings>> trainer_rows() {
           {"16", "fp16", "16-mixed", "16-true"}, "fp16 with loss scaling is not supported; use bf16"),
       integer("max_steps", &S::max_steps, {1, kMaxSteps}, "optimizer steps of the run"),
       duration("max_time", &S::max_time, "stop and save after this time"),
-      integer("log_every_n_steps", &S::log_every_n_steps, {1, kMaxSteps}, "steps between log lines"),
-      batch_count("val_check_interval", &S::val_check_interval, {0, kMaxSteps, 0}, "steps between validations; null: none"),
-      batch_count("limit_val_batches", &S::limit_val_batches, kSteps, "global batches in a validation"),
+      integer("log_every_n_steps", &S::log_every_n_steps, {1, kMaxSteps}, "steps between records in the log files"),
+      integer("console_every_n_steps", &S::console_every_n_steps, {0, kMaxSteps, 0},
+              "steps between lines on the terminal; null: log_every_n_steps"),
+      integer("max_epochs", &S::max_epochs, {-1, kMaxSteps, 0}, "epochs of limit_train_batches steps; null or -1: no limit"),
+      whole_or_count("limit_train_batches", &S::limit_train_batches, kStepsOrNull, "steps of an epoch; null or 1.0: max_steps"),
+      count_or_share("val_check_interval", &S::val_check_interval, &S::val_check_share, kStepsOrNull,
+                     "steps between validations, or their share of max_steps: 1.0 is one at the end; null: none"),
+      count_or_share("limit_val_batches", &S::limit_val_batches, &S::limit_val_share, kSteps,
+                     "global batches in a validation, or the share of the validation data: 1 is one batch, 1.0 is all"),
       real("gradient_clip_val", &S::gradient_clip_val, {0, 1e9, Most::included, 0}, "largest gradient norm; null: no clipping"),
       choice("on_nonfinite", &S::on_nonfinite, {{"skip", OnNonfinite::skip}, {"stop", OnNonfinite::stop}},
              "what to do with a step whose gradients are NaN or infinite"),
-      choice("backend", &S::backend, {{"cpu", BackendKind::cpu}, {"reference", BackendKind::reference}}, "what computes"),
+      refuse(choice("backend", &S::backend, {{"cpu", BackendKind::cpu}, {"reference", BackendKind::reference}}, "what computes"),
+             {"cuda"}, "this build has no cuda backend; use cpu or reference"),
       integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use"),
   };
 }
@@ -51,9 +61,10 @@ std::vector<Row<TrainerSettings>> trainer_rows() {
 std::vector<Row<CheckpointSettings>> checkpoint_rows() {
   using S = CheckpointSettings;
   return {
-      integer("every_n_train_steps", &S::every_n_train_steps, {0, kMaxSteps, 0},
-              "steps between checkpoints; null: only at the end"),
+      integer("every_n_train_steps", &S::every_n_train_steps, kStepsOrNull, "steps between checkpoints; null: only at the end"),
       integer("save_top_k", &S::save_top_k, kSteps, "checkpoints kept for the best validation loss"),
+      choice("mode", &S::mode, {{"min", BestCheckpoint::lowest_loss}, {"max", BestCheckpoint::highest_loss}},
+             "whether the best validation loss is the lowest"),
       integer("keep_last", &S::keep_last, {1, kMaxSteps}, "most recent checkpoints kept"),
   };
 }
@@ -65,13 +76,23 @@ std::vector<Row<ExpManagerSettings>> exp_manager_rows() {
       text("explicit_log_dir", &S::explicit_log_dir, "", "folder of the run; null: exp_dir/name/TIME"),
       text("exp_dir", &S::exp_dir, defaults.exp_dir, "folder of all runs"),
       text("name", &S::name, defaults.name, "name of the run"),
+      text("version", &S::version, "", "folder of the run in exp_dir/name; null: a new one"),
+      boolean("use_datetime_version", &S::use_datetime_version,
+              "call a new folder by the time; false: version_0, version_1, ..."),
       boolean("resume_if_exists", &S::resume_if_exists, "go on from the last checkpoint of the folder"),
       boolean("resume_ignore_no_checkpoint", &S::resume_ignore_no_checkpoint, "start anew if there is no checkpoint to resume"),
+      text("resume_from_checkpoint", &S::resume_from_checkpoint, "", "checkpoint of another run to start from"),
       boolean("create_checkpoint_callback", &S::create_checkpoint_callback, "save checkpoints"),
       boolean("create_dllogger_logger", &S::create_dllogger_logger, "write dllogger.json"),
       boolean("create_tensorboard_logger", &S::create_tensorboard_logger, "write TensorBoard events"),
-      integer("step_timing_kwargs.buffer_size", &S::step_timing_buffer, {0, 1 << 20},
-              "steps in the running mean of the step time"),
+      text("dllogger_logger_kwargs.json_file", &S::dllogger_json_file, "",
+           "path of the DLLogger file, from the run's folder; null or ./dllogger.json: dllogger/rank-0/dllogger.json"),
+      boolean("dllogger_logger_kwargs.stdout", &S::dllogger_stdout, "print DLLogger's line of each step too"),
+      boolean("log_step_timing", &S::log_step_timing, "put step times in DLLogger and TensorBoard"),
+      integer("step_timing_kwargs.buffer_size", &S::step_timing_buffer, {-1, 1 << 20},
+              "steps in the running mean of the step time; 0 or -1: each step alone"),
+      boolean("log_tflops_per_sec_per_gpu", &S::log_tflops_per_sec_per_gpu, "put the run's TFLOP/s in TensorBoard at its end"),
+      text_list("files_to_copy", &S::files_to_copy, "files to copy to the run's folder at the start"),
   };
   mount(
       rows, "checkpoint_callback_params.", checkpoint_rows(), [](auto& s) -> auto& { return s.checkpoint; });
@@ -81,10 +102,12 @@ std::vector<Row<ExpManagerSettings>> exp_manager_rows() {
 std::vector<Row<ScheduleSettings>> schedule_rows() {
   using S = ScheduleSettings;
   return {
-      text_choice("name", &S::name, {"CosineAnnealing", "constant"}, "course of the learning rate"),
-      integer("warmup_steps", &S::warmup_steps, kSteps, "steps of linear warm-up"),
+      text_choice("name", &S::name, {"CosineAnnealing", "CosineAnnealingExp", "constant"}, "course of the learning rate"),
+      real("warmup_steps", &S::warmup_steps, {0, kMaxSteps}, "steps of linear warm-up; may be a fraction such as 132.5"),
       integer("constant_steps", &S::constant_steps, kSteps, "steps at min_lr at the end"),
       real("min_lr", &S::min_lr, kRate, "learning rate at the end"),
+      real("max_steps_for_lr_sched", &S::max_steps_for_lr_sched, {0, kMaxSteps, Most::included, 0},
+           "CosineAnnealingExp: steps that the cosine is laid out for; null: trainer.max_steps"),
   };
 }
 
@@ -98,6 +121,7 @@ std::vector<Row<OptimSettings>> optim_rows() {
       real_pair("betas", &S::beta1, &S::beta2, kProbability, "decay of the running means of gradient and squared gradient"),
       real("eps", &S::eps, kEpsilon, "added to the root of the squared gradient"),
   };
+  append(rows, gradient_sync_rows());
   mount(
       rows, "sched.", schedule_rows(), [](auto& s) -> auto& { return s.sched; });
   return rows;
@@ -106,10 +130,38 @@ std::vector<Row<OptimSettings>> optim_rows() {
 std::vector<Row<DataSettings>> data_rows() {
   using S = DataSettings;
   return {
-      refuse(text_choice("data_impl", &S::data_impl, {"mock", "mock_legacy", "text"}, "where samples come from"),
-             {"mmap", "retro"}, "indexed datasets are not supported in this version; use mock, mock_legacy or text"),
-      text_list("data_prefix", &S::data_prefix, "data_impl text: the files, read as bytes"),
+      text_choice("data_impl", &S::data_impl, {"mock", "mock_legacy", "text", "mmap"}, "where samples come from"),
+      split_lists("data_prefix", SplitLists<S>{&S::data_prefix, &S::validation_prefix, &S::test_prefix},
+                  "text: the files, read as bytes; mmap: dataset prefixes, perhaps each after its weight; "
+                  "or {train, validation, test} with a list each"),
       text("splits_string", &S::splits_string, S{}.splits_string, "shares of training, validation and test data"),
+      boolean("mock_dataset", &S::mock_dataset, "the same as data_impl mock"),
+      boolean("legacy_dataset", &S::legacy_dataset, "samples as older NeMo makes them; with mock the same as mock_legacy"),
+      boolean("shuffle_documents", &S::shuffle_documents, "shuffle documents before they are cut into samples"),
+      boolean("no_seqlen_plus_one_input_tokens", &S::no_seqlen_plus_one_input_tokens,
+              "samples of encoder_seq_length tokens, whose last target is made up, instead of one more"),
+      boolean("validation_drop_last", &S::validation_drop_last, "leave out the last, shorter sample of the validation data"),
+      boolean("pad_samples_to_global_batch_size", &S::pad_samples_to_global_batch_size,
+              "fill up the last batch of the validation data"),
+  };
+}
+
+std::vector<Row<TokenizerSettings>> tokenizer_rows() {
+  using S = TokenizerSettings;
+  return {
+      text_choice("library", &S::library, {"megatron", "sentencepiece", "huggingface"}, "where the tokenizer comes from"),
+      text("type", &S::type, "", "the tokenizer; megatron's GPT2BPETokenizer has 50257 tokens"),
+      text("model", &S::model, "", "file of a sentencepiece model"),
+  };
+}
+
+std::vector<Row<LitgptSettings>> litgpt_rows() {
+  using S = LitgptSettings;
+  return {
+      integer("batch_size", &S::batch_size, {0, kMaxBatch, 0},
+              "LitGPT: samples of one device in a step, instead of model.global_batch_size"),
+      integer("micro_batch_size", &S::micro_batch_size, {0, kMaxBatch, 0},
+              "LitGPT: those a device works on at once, instead of model.micro_batch_size"),
   };
 }
 
@@ -121,6 +173,8 @@ std::vector<Row<ModelSettings>> size_rows() {
       integer_list("rampup_batch_size", &S::rampup_batch_size, {0, kMaxSteps}, "[start, increment, samples]; null: no ramp-up"),
       integer("tensor_model_parallel_size", &S::tensor_model_parallel_size, kRanks, "ranks that share each layer"),
       integer("pipeline_model_parallel_size", &S::pipeline_model_parallel_size, kRanks, "ranks that share the stack of layers"),
+      integer("virtual_pipeline_model_parallel_size", &S::virtual_pipeline_model_parallel_size, {1, 10'000, 1},
+              "chunks of layers on each pipeline rank, for the interleaved schedule; null: 1"),
       integer("context_parallel_size", &S::context_parallel_size, kRanks, "ranks that share each sequence"),
       boolean("sequence_parallel", &S::sequence_parallel, "cut norms and dropouts over the tensor parallel ranks"),
       integer("encoder_seq_length", &S::encoder_seq_length, {1, kMaxSequence}, "tokens in a sample"),
@@ -148,9 +202,13 @@ std::vector<Row<ModelSettings>> architecture_rows() {
       choice("normalization", &S::normalization,
              {{"layernorm", Normalization::layernorm},
               {"layernorm1p", Normalization::layernorm1p},
-              {"rmsnorm", Normalization::rmsnorm}},
+              {"rmsnorm", Normalization::rmsnorm},
+              {"LayerNorm", Normalization::layernorm},
+              {"RMSNorm", Normalization::rmsnorm}},
              "the norm before each half of a block"),
+      boolean("layernorm_zero_centered_gamma", &S::layernorm_zero_centered_gamma, "with layernorm: the same as layernorm1p"),
       real("layernorm_epsilon", &S::layernorm_epsilon, kEpsilon, "added to the variance in a norm"),
+      boolean("do_layer_norm_weight_decay", &S::do_layer_norm_weight_decay, "decay norms and biases too"),
       choice("position_embedding_type", &S::position_embedding_type,
              {{"learned_absolute", PositionEmbedding::learned_absolute},
               {"rope", PositionEmbedding::rope},
@@ -178,7 +236,14 @@ std::vector<Row<ModelSettings>> architecture_rows() {
              "full: keep the input of every n-th block, or recompute the first n blocks"),
       integer("activations_checkpoint_num_layers", &S::activations_checkpoint_num_layers, {0, 10'000, 1},
               "full: the n of the method"),
+      integer("num_micro_batches_with_partial_activation_checkpoints", &S::num_micro_batches_with_partial_activation_checkpoints,
+              {0, kMaxBatch, 0}, "pipeline: micro-batches in flight that are recomputed only in part; null: none"),
+      integer("activations_checkpoint_layers_per_pipeline", &S::activations_checkpoint_layers_per_pipeline, {0, 10'000, 0},
+              "pipeline: layers fewer to recompute on each later stage; null: none"),
       integer("seed", &S::seed, {0, std::numeric_limits<int64_t>::max()}, "seed of every random draw"),
+      text("resume_from_checkpoint", &S::resume_from_checkpoint, "", "the same as exp_manager.resume_from_checkpoint"),
+      text("restore_from_path", &S::restore_from_path, "",
+           "run or checkpoint whose weights a new run starts from; null: weights are drawn"),
   };
 }
 
@@ -187,6 +252,9 @@ std::vector<Row<ModelSettings>> model_rows() {
   const auto whole = [](auto& s) -> auto& { return s; };
   mount(rows, "", size_rows(), whole);
   mount(rows, "", architecture_rows(), whole);
+  append(rows, hardware_rows());
+  mount(
+      rows, "tokenizer.", tokenizer_rows(), [](auto& s) -> auto& { return s.tokenizer; });
   mount(
       rows, "optim.", optim_rows(), [](auto& s) -> auto& { return s.optim; });
   mount(
@@ -200,6 +268,8 @@ const std::vector<Field>& settings_fields() {
   static const std::vector<Field> fields = [] {
     std::vector<Field> rows;
     mount(
+        rows, "", litgpt_rows(), [](auto& s) -> auto& { return s.litgpt; });
+    mount(
         rows, "trainer.", trainer_rows(), [](auto& s) -> auto& { return s.trainer; });
     mount(
         rows, "exp_manager.", exp_manager_rows(), [](auto& s) -> auto& { return s.exp_manager; });
@@ -208,6 +278,12 @@ const std::vector<Field>& settings_fields() {
     return rows;
   }();
   return fields;
+}
+
+const Field* find_setting(std::string_view key) {
+  const std::vector<Field>& fields = settings_fields();
+  const auto field = std::ranges::find(fields, key, &Field::key);
+  return field == fields.end() ? nullptr : &*field;
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // The rows of every setting of a run, under its full key, in the order in which they are printed.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "config/fields.h"
@@ -11,5 +12,6 @@ namespace trireme {
 using Field = Row<Settings>;
 
 const std::vector<Field>& settings_fields();
+const Field* find_setting(std::string_view key);  // nullptr if there is none of that key
 
 }  // namespace trireme

@@ -4,14 +4,21 @@
 
 #include <algorithm>
 
+#include "config/known_keys.h"
 #include "config/settings_fields.h"
+#include "config/tree_json.h"
 #include "config/yaml.h"
 
 namespace trireme {
 
 Tree to_tree(const Settings& settings) {
   Tree tree;
-  for (const Field& field : settings_fields()) tree.set(field.key, field.write(settings));
+  for (const Field& field : settings_fields()) {
+    Tree value = field.write(settings);
+    // LitGPT's keys stand beside the groups and only where they are given.
+    if (value.is_null() && field.key.find('.') == std::string::npos) continue;
+    tree.set(field.key, std::move(value));
+  }
   return tree;
 }
 
@@ -28,6 +35,76 @@ std::string settings_help() {
     table += fmt::format("{:<{}}  {} ({})\n", assignment, widest, field.help, field.accepts);
   }
   return table;
+}
+
+nlohmann::ordered_json settings_json() {
+  const Settings defaults;
+  auto list = nlohmann::ordered_json::array();
+  for (const Field& field : settings_fields())
+    list.push_back({{"key", field.key},
+                    {"type", field.type},
+                    {"default", to_json(field.write(defaults))},
+                    {"accepts", field.accepts},
+                    {"help", field.help}});
+  return list;
+}
+
+namespace {
+
+// The groups of the page, in its order; a key belongs to the first whose prefix it has.
+struct Group {
+  std::string_view prefix, title;
+};
+constexpr Group kGroups[] = {
+    {"trainer.", "trainer: the run"},
+    {"exp_manager.", "exp_manager: logs and checkpoints"},
+    {"model.optim.sched.", "model.optim.sched: the learning rate"},
+    {"model.optim.", "model.optim: the optimizer"},
+    {"model.data.", "model.data: the samples"},
+    {"model.tokenizer.", "model.tokenizer: the tokenizer"},
+    {"model.nsys_profile.", "model.nsys_profile: the profiler's window"},
+    {"model.", "model: sizes, architecture, layout"},
+    {"", "LitGPT's names"},
+};
+
+const Group& group_of(const std::string& key) {
+  return *std::ranges::find_if(kGroups, [&](const Group& group) { return key.starts_with(group.prefix); });
+}
+
+// A table cell; a bar would end it.
+std::string cell(std::string text) {
+  for (size_t bar = text.find('|'); bar != std::string::npos; bar = text.find('|', bar + 2)) text.insert(bar, "\\");
+  return text;
+}
+
+}  // namespace
+
+std::string settings_page() {
+  const Settings defaults;
+  std::string page =
+      "# Settings\n\n"
+      "Printed by `trireme config --markdown` from the table that the program itself reads recipes by.\n"
+      "[config.md](config.md) says how recipes are written and changed.\n";
+  for (const Group& group : kGroups) {
+    page += fmt::format("\n## {}\n\n| key | default | accepts | what it does |\n|---|---|---|---|\n", group.title);
+    for (const Field& field : settings_fields())
+      if (&group_of(field.key) == &group)
+        page += fmt::format("| `{}` | `{}` | {} | {} |\n", field.key, field.write(defaults).text(), cell(field.accepts),
+                            cell(field.help));
+  }
+  page +=
+      "\n## Refused unless off\n\nKeys of NeMo that ask for what this program does not do.\n\n| key | accepted | answer "
+      "|\n|---|---|---|\n";
+  for (const RestrictedKey& key : restricted_keys()) {
+    std::vector<std::string> accepted = key.accepted;
+    accepted.emplace_back("null");
+    page += fmt::format("| `{}` | {} | {} |\n", key.key, join_names(accepted), cell(key.reason));
+  }
+  page +=
+      "\n## Known and without effect\n\nKeys of NeMo and its launcher that have nothing to act on here; a run names those it "
+      "finds in one line.\n\n";
+  for (const std::string& key : keys_without_effect()) page += fmt::format("- `{}`\n", key);
+  return page;
 }
 
 }  // namespace trireme

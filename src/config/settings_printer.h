@@ -1,6 +1,7 @@
 // Typed settings as text.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "config/settings.h"
@@ -14,5 +15,9 @@ std::string to_yaml(const Settings& settings);
 
 // One setting a line: key, default, help, what it accepts.
 std::string settings_help();
+nlohmann::ordered_json settings_json();
+
+// The documentation page of all keys: settings by group, then those without effect and those that are refused.
+std::string settings_page();
 
 }  // namespace trireme

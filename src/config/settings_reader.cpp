@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/complete.h"
 #include "config/interpolation.h"
 #include "config/known_keys.h"
 #include "config/settings_fields.h"
@@ -11,12 +12,6 @@
 namespace trireme {
 
 namespace {
-
-const Field* find_field(std::string_view key) {
-  const auto& fields = settings_fields();
-  const auto field = std::ranges::find(fields, key, &Field::key);
-  return field == fields.end() ? nullptr : &*field;
-}
 
 // Every key a message may suggest.
 const std::vector<std::string>& known_keys() {
@@ -43,8 +38,10 @@ class Reader {
     result_.settings.model.ffn_hidden_size = 0;
     if (!recipe.is_map() && !recipe.is_null())
       throw UserError("a recipe must be a map of keys such as trainer: and model:{}", recipe.where_suffix());
+    const Tree* data = recipe.find("model.data.data_impl");
+    is_made_up_ = data != nullptr && data->text().starts_with("mock");
     if (recipe.is_map()) read_group(recipe, "");
-    complete(recipe);
+    complete(recipe, result_.settings);
     return std::move(result_);
   }
 
@@ -54,7 +51,7 @@ class Reader {
   }
 
   void read_key(const std::string& key, const Tree& value) {
-    if (const Field* field = find_field(key)) return read_field(*field, value);
+    if (const Field* field = find_setting(key)) return read_field(*field, value);
     if (const RestrictedKey* restricted = find_restricted(key)) return check_restricted(*restricted, key, value);
     if (const std::string ignored = find_without_effect(key); !ignored.empty()) {
       if (std::ranges::find(result_.ignored_keys, ignored) == result_.ignored_keys.end()) result_.ignored_keys.push_back(ignored);
@@ -73,6 +70,7 @@ class Reader {
   }
 
   void read_field(const Field& field, const Tree& value) {
+    if (is_missing_value(value) && field.key == "model.data.data_prefix" && is_made_up_) return;
     if (is_missing_value(value)) throw UserError("{} must be given: {}{}", field.key, field.accepts, value.where_suffix());
     try {
       field.read(result_.settings, value);
@@ -86,23 +84,8 @@ class Reader {
     throw UserError("{}={}: {}{}", key, value.brief(), restricted.reason, value.where_suffix());
   }
 
-  // What follows from several keys.
-  void complete(const Tree& recipe) {
-    ModelSettings& model = result_.settings.model;
-    if (model.ffn_hidden_size == 0) model.ffn_hidden_size = 4 * model.hidden_size;
-    // Made-up data has no tokenizer to ask, but its recipes name the one whose size they mean.
-    constexpr int64_t kGpt2Vocabulary = 50257;
-    const Tree* tokenizer = recipe.find("model.tokenizer.type");
-    const bool is_gpt2 = tokenizer != nullptr && tokenizer->text() == "GPT2BPETokenizer";
-    if (model.vocab_size == 0 && model.data.data_impl != "text" && is_gpt2) model.vocab_size = kGpt2Vocabulary;
-
-    const Tree* data_length = recipe.find("model.data.seq_length");
-    if (data_length != nullptr && !data_length->is_null() && data_length->text() != std::to_string(model.encoder_seq_length))
-      throw UserError("model.data.seq_length={}: must equal model.encoder_seq_length={}{}", data_length->brief(),
-                      model.encoder_seq_length, data_length->where_suffix());
-  }
-
   ReadSettings result_;
+  bool is_made_up_ = false;  // data that needs no files, which NeMo's recipes leave to be given
 };
 
 }  // namespace
@@ -110,7 +93,7 @@ class Reader {
 ReadSettings read_settings(const Tree& recipe) { return Reader().read(recipe); }
 
 bool is_known_key(std::string_view key) {
-  return find_field(key) != nullptr || find_restricted(key) != nullptr || !find_without_effect(key).empty() ||
+  return find_setting(key) != nullptr || find_restricted(key) != nullptr || !find_without_effect(key).empty() ||
          is_group(std::string(key));
 }
 

@@ -9,40 +9,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/fields.h"
+#include "config/divisors.h"
+#include "config/tree.h"
+#include "config/validate_layout.h"
 
 namespace trireme {
 
 namespace {
-
-// "1, 2, 4, 8 or 16": the divisors of n, at most the eight nearest to `wanted`.
-std::string divisors_near(int64_t n, int64_t wanted) {
-  std::vector<int64_t> divisors;
-  for (int64_t d = 1; d * d <= n; ++d) {
-    if (n % d != 0) continue;
-    divisors.push_back(d);
-    if (d * d != n) divisors.push_back(n / d);
-  }
-  constexpr size_t kMost = 8;
-  std::ranges::sort(divisors, {}, [&](int64_t d) { return std::abs(d - wanted); });
-  divisors.resize(std::min(divisors.size(), kMost));
-  std::ranges::sort(divisors);
-  std::vector<std::string> names;
-  names.reserve(divisors.size());
-  for (const int64_t d : divisors) names.push_back(std::to_string(d));
-  return join_names(names);
-}
-
-void require_single_rank(const Settings& settings) {
-  const auto require_one = [](const char* key, int64_t value) {
-    if (value != 1) throw UserError("{}={}: needs ranks; only 1 is supported in this version", key, value);
-  };
-  require_one("trainer.num_nodes", settings.trainer.num_nodes);
-  require_one("trainer.devices", settings.trainer.devices);
-  require_one("model.tensor_model_parallel_size", settings.model.tensor_model_parallel_size);
-  require_one("model.pipeline_model_parallel_size", settings.model.pipeline_model_parallel_size);
-  require_one("model.context_parallel_size", settings.model.context_parallel_size);
-}
 
 void validate_heads(const ModelSettings& model) {
   if (model.kv_channels == 0 && model.hidden_size % model.num_attention_heads != 0)
@@ -85,20 +58,27 @@ void validate_batches(const ModelSettings& model) {
                             model.global_batch_size));
 }
 
-void validate_recompute(const ModelSettings& model) {
-  if (model.activations_checkpoint_granularity != RecomputeGranularity::full) return;
-  // NeMo recipes write block with 0 for no recompute at all.
-  const int64_t least = model.activations_checkpoint_method == RecomputeMethod::block ? 0 : 1;
-  const int64_t layers = model.activations_checkpoint_num_layers;
-  if (layers < least || layers > model.num_layers)
-    throw UserError("model.activations_checkpoint_num_layers={}: expected {} to model.num_layers={}", layers, least,
-                    model.num_layers);
-}
-
 void validate_optimizer(const OptimSettings& optim) {
   if (optim.sched.min_lr > optim.lr)
     throw UserError("model.optim.sched.min_lr={} is larger than model.optim.lr={}; use at most that", optim.sched.min_lr,
                     optim.lr);
+}
+
+void validate_fp8(const Fp8Settings& fp8) {
+  if (fp8.enabled && fp8.hybrid == fp8.e4m3)
+    throw UserError("model.fp8=true with model.fp8_hybrid={} and model.fp8_e4m3={}: one of the two must be true; use fp8_hybrid",
+                    fp8.hybrid, fp8.e4m3);
+}
+
+void validate_profile(const Settings& settings) {
+  const ProfileSettings& profile = settings.model.profile;
+  if (!profile.enabled) return;
+  if (profile.end_step < profile.start_step)
+    throw UserError("model.nsys_profile.end_step={} lies before model.nsys_profile.start_step={}; use at least that",
+                    profile.end_step, profile.start_step);
+  for (const int64_t rank : profile.ranks)
+    if (rank >= settings.ranks())
+      throw UserError("model.nsys_profile.ranks: there is no rank {}; use ranks from 0 to {}", rank, settings.ranks() - 1);
 }
 
 // "99990,8,2": one to three shares, of which training has some.
@@ -125,17 +105,18 @@ void validate_splits(const std::string& splits) {
 
 void validate_data(const ModelSettings& model) {
   const DataSettings& data = model.data;
-  if (data.data_impl != "text") {
-    if (model.vocab_size == 0)
-      throw UserError("model.vocab_size must be given: data_impl {} has no tokenizer; use for example 50257", data.data_impl);
-  } else {
-    if (data.data_prefix.empty())
-      throw UserError("model.data.data_prefix must be given: data_impl text needs files, for example [a.txt]");
-    for (const std::string& prefix : data.data_prefix)
-      if (!scalar_from_text(prefix).is_string())
-        throw UserError("model.data.data_prefix: weights such as {} are not supported with data_impl text; list only files",
-                        prefix);
-  }
+  const bool is_text = data.data_impl == "text";
+  // The tokens of a sentencepiece model are counted when it is opened.
+  const bool has_tokenizer = is_text || (data.data_impl == "mmap" && !model.tokenizer.model.empty());
+  if (model.vocab_size == 0 && !has_tokenizer)
+    throw UserError("model.vocab_size must be given: data_impl {} has no tokenizer; use for example 50257", data.data_impl);
+  if (data.data_prefix.empty() && (is_text || data.data_impl == "mmap"))
+    throw UserError("model.data.data_prefix must be given: data_impl {} needs {}", data.data_impl,
+                    is_text ? "files, for example [a.txt]" : "datasets, for example [1.0, data/my-gpt3_00_text_document]");
+  for (const std::string& prefix : data.data_prefix)
+    if (is_text && !scalar_from_text(prefix).is_string())
+      throw UserError("model.data.data_prefix: weights such as {} are not supported with data_impl text; list only files",
+                      prefix);
   validate_splits(data.splits_string);
 }
 
@@ -161,11 +142,12 @@ void validate_magnitude(const ModelSettings& model) {
 }  // namespace
 
 void validate(const Settings& settings) {
-  require_single_rank(settings);
   validate_heads(settings.model);
   validate_positions(settings.model);
   validate_batches(settings.model);
-  validate_recompute(settings.model);
+  validate_layout(settings);
+  validate_fp8(settings.model.fp8);
+  validate_profile(settings);
   validate_optimizer(settings.model.optim);
   validate_data(settings.model);
   validate_magnitude(settings.model);

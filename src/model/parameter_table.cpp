@@ -23,6 +23,8 @@ class TableBuilder {
       matrix("embedding.position", d_.P, d_.C, Cut::whole).partial_grad = PartialGrad::yes;
     if (tied) owner_ = Owner::first_and_last_stage;
     vocabulary_matrix("embedding.word");
+    if (model_.do_layer_norm_weight_decay)
+      for (ParameterRow& row : rows_) row.decay = WeightDecay::yes;
     return std::move(rows_);
   }
 

@@ -21,7 +21,7 @@ namespace trireme {
 
 struct ConsoleOptions {
   int64_t total_steps = 0;
-  int64_t log_every_n_steps = 1;  // the first step, the last, and those that something is wrong with are always shown
+  int64_t every_n_steps = 1;  // the first step, the last, and those that something is wrong with are always shown
   int descriptor = STDERR_FILENO;
   Terminal terminal = detect_terminal(STDERR_FILENO);
 };
@@ -31,22 +31,20 @@ struct ConsoleOptions {
 class Console final : public Sink {
  public:
   explicit Console(const ConsoleOptions& options, const Clock& clock = system_clock());
-  ~Console() override { finish(); }
+  ~Console() override { take_bar_away(); }
 
   void step(const StepRecord& record) override;
   void validation(const ValidationRecord& record) override;
-  void message(std::string_view text) override;
-  void finish() override;  // takes the bar away
+  void message(Severity severity, std::string_view text) override;
+  void finish(const RunEnding&) override { take_bar_away(); }
 
  private:
   static constexpr double kRedrawSeconds = 0.1;
 
-  void compose_step_line(const StepRecord& record);  // into line_
-  void compose_bar_text(const StepRecord& record);   // into bar_text_
-  void append_flags(const StepRecord& record);
-  void append_coloured(std::string_view colour, std::string_view text);
-  void append_bar();                 // to frame_
-  void show(std::string_view line);  // prints a line, or nothing, and draws the bar below it
+  void take_bar_away();
+  void compose_bar_text(const StepRecord& record);  // into bar_text_
+  void append_bar();                                // to frame_
+  void show(std::string_view line);                 // prints a line, or nothing, and draws the bar below it
   void write_frame();
 
   const ConsoleOptions options_;

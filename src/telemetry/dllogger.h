@@ -5,39 +5,63 @@
 // metadata, and the loss of a validation stands as val_loss in the line of the step that follows it.
 #pragma once
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "telemetry/log_file.h"
-#include "telemetry/step_record.h"
+#include "telemetry/step_values.h"
 
 namespace trireme {
 
 // The resolved recipe, flat: {"cfg/optim/lr", 6e-4}, in the order in which it is to be written.
 using LoggedParameters = std::vector<std::pair<std::string, nlohmann::json>>;
 
+struct DlloggerOptions {
+  int64_t first_step = 0;  // the first one that this process will make
+  StepTiming timing = StepTiming::logged;
+};
+
 class DlloggerSink final : public Sink {
  public:
-  // first_step is the first one that this process will make. Lines of earlier steps that the file already has are kept. Lines of
-  // first_step and later are taken out, because those steps are made again from the checkpoint: each step is in the file once,
-  // with the values that led to the weights there are. So a run that starts at 0 starts the file anew. A last line that was torn
-  // goes too.
-  DlloggerSink(const std::string& path, int64_t first_step, const LoggedParameters& parameters, Notify notify,
+  // Lines of steps before first_step that the file already has are kept. Lines of first_step and later are taken out, because
+  // those steps are made again from the checkpoint: each step is in the file once, with the values that led to the weights
+  // there are. So a run that starts at 0 starts the file anew. A last line that was torn goes too.
+  DlloggerSink(const std::string& path, const DlloggerOptions& options, const LoggedParameters& parameters, Notify notify,
                const Clock& clock = system_clock());
 
   void step(const StepRecord& record) override;
+  void validation(const ValidationRecord& record) override { validation_loss_ = record.loss; }
 
  private:
   void begin_record();  // into line_, up to the value of "step"
   void end_record();
 
+  const DlloggerOptions options_;
   const Clock& clock_;
   LogFile file_;
   Stopwatch elapsed_;
-  std::string line_;  // kept, so that a step allocates nothing
+  std::optional<double> validation_loss_;  // for the next line
+  std::string line_;                       // kept, so that a step allocates nothing
+};
+
+// The same values as DLLogger prints them to a terminal, a line a step: "DLL 2024-09-28 01:21:33.241469 - 47 lr : 3.6e-05 ...".
+class DlloggerStdout final : public Sink {
+ public:
+  explicit DlloggerStdout(StepTiming timing, std::FILE* stream = stdout, const Clock& clock = system_clock())
+      : timing_(timing), stream_(stream), clock_(clock) {}
+
+  void step(const StepRecord& record) override;
+
+ private:
+  StepTiming timing_;
+  std::FILE* stream_;
+  const Clock& clock_;
+  std::string line_;
 };
 
 }  // namespace trireme

@@ -2,27 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <cctype>
-
 namespace trireme {
-namespace {
-
-struct GpuPeaks {
-  std::string_view name_part;  // in lower case
-  double bf16_tflops;
-  double fp8_tflops;  // 0: the GPU has no FP8
-};
-
-// The first row whose name is part of the device's name counts, so the special cases stand before the general ones.
-constexpr std::array kGpuPeaks{
-    GpuPeaks{"gb200", 2500, 5000}, GpuPeaks{"b200", 2250, 4500},       GpuPeaks{"h200 nvl", 835.5, 1671},
-    GpuPeaks{"h200", 989, 1978},   GpuPeaks{"h100 pcie", 756.5, 1513}, GpuPeaks{"h100 nvl", 835.5, 1671},
-    GpuPeaks{"h100", 989, 1978},   GpuPeaks{"a100", 312, 0},
-};
-
-}  // namespace
 
 double model_flops_per_sample(const ModelDimensions& model, FlopsFormula formula) {
   const double L = static_cast<double>(model.layers), C = static_cast<double>(model.width);
@@ -41,19 +21,6 @@ double model_flops_per_sample(const ModelDimensions& model, FlopsFormula formula
 }
 
 const char* name_of(FlopsFormula formula) { return formula == FlopsFormula::full ? "full" : "causal"; }
-
-std::optional<DevicePeak> gpu_peak(std::string_view device_name, PeakPrecision precision) {
-  std::string lower(device_name);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const GpuPeaks& row : kGpuPeaks) {
-    if (lower.find(row.name_part) == std::string::npos) continue;
-    const bool fp8 = precision == PeakPrecision::fp8;
-    const double tflops = fp8 ? row.fp8_tflops : row.bf16_tflops;
-    if (tflops == 0) return std::nullopt;
-    return DevicePeak{fmt::format("{}, {} dense", device_name, fp8 ? "fp8" : "bf16"), tflops};
-  }
-  return std::nullopt;
-}
 
 double RateBasis::tflops_per_device(double samples, double seconds) const {
   if (seconds <= 0) return 0;

@@ -1,11 +1,11 @@
-// How much arithmetic a model asks for, and how much a device could do: the two sides of MFU. Model FLOPs count the matrix
-// products that the mathematics needs, forward and twice that backward; recomputation, norms and the optimizer are not counted.
+// How much arithmetic a model asks for, and the rates that follow from it. Model FLOPs count the matrix products that the
+// mathematics needs, forward and twice that backward; recomputation, norms and the optimizer are not counted.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
+
+#include "telemetry/peaks.h"
 
 namespace trireme {
 
@@ -34,24 +34,13 @@ double model_flops_per_sample(const ModelDimensions& model, FlopsFormula formula
 
 const char* name_of(FlopsFormula formula);  // "full" or "causal"
 
-enum class PeakPrecision : uint8_t { bf16, fp8 };
-
-// The most a device can do.
-struct DevicePeak {
-  std::string name;   // "NVIDIA H200, bf16 dense", "measured on this CPU"
-  double tflops = 0;  // 0: not known
-};
-
-// The vendor's figure without sparsity, for the name that a driver gives a GPU. Nothing for a GPU that is not in the table:
-// a rate against a guessed peak would be worse than none.
-std::optional<DevicePeak> gpu_peak(std::string_view device_name, PeakPrecision precision);
-
 // What rates are computed from; said once at the start of a run, and again beside the rates in its summary.
 struct RateBasis {
   FlopsFormula formula = FlopsFormula::full;
   double flops_per_sample = 0;
   int64_t devices = 1;
   DevicePeak peak = {};
+  double causal_flops_per_sample = 0;  // by the other formula, where both are shown; 0: it is not
 
   double tflops_per_device(double samples, double seconds) const;
   double mfu(double tflops_per_device) const { return peak.tflops > 0 ? tflops_per_device / peak.tflops : 0; }

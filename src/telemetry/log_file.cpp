@@ -1,6 +1,8 @@
 #include "telemetry/log_file.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 
@@ -27,9 +29,33 @@ void LogFile::append(std::string_view record) {
       std::filesystem::resize_file(path_, static_cast<uint64_t>(size_), ignored);
     }
     if (!warned_ && notify_)
-      notify_(fmt::format("warning: {}; records are missing from it until that is mended", failure.what()));
+      notify_(Severity::warning, fmt::format("{}; records are missing from it until that is mended", failure.what()));
     warned_ = true;
   }
+}
+
+void LogFile::append_line(std::string& line) {
+  line.append(filler_for(line.size() + 1), ' ');
+  line += '\n';
+  append(line);
+}
+
+size_t LogFile::filler_for(size_t record_bytes) const {
+  constexpr size_t kPage = 4096;              // the smallest there is; larger ones are multiples of it
+  constexpr size_t kLeast = 256, kMore = 64;  // records grow a little: more digits, a value that is not always there
+  const size_t room = kPage - (static_cast<size_t>(size_) + record_bytes) % kPage;
+  const size_t next = std::max(record_bytes + kMore, kLeast);
+  return room < std::min(next, kPage) ? room : 0;
+}
+
+void LogFile::keep_lines(const std::function<bool(std::string_view)>& wanted) {
+  int64_t kept = 0;
+  std::ifstream file(path_, std::ios::binary);
+  for (std::string line; std::getline(file, line) && !file.eof();) {  // eof: the newline is missing, the line is torn
+    if (!wanted(line)) break;
+    kept += static_cast<int64_t>(line.size()) + 1;
+  }
+  cut(kept);
 }
 
 void LogFile::cut(int64_t size) {

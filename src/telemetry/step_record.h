@@ -30,8 +30,11 @@ struct StepRecord {
   std::optional<double> validation_loss;  // of the validation made just before this step
   bool after_checkpoint = false;          // a checkpoint was taken just before this step
   bool profiled = false;
+  int64_t memory_bytes = 0;       // in use now, of this rank; 0: not known
+  int64_t peak_memory_bytes = 0;  // the most so far
 
   // Filled by Telemetry::step.
+  bool logged = true;            // one in trainer.log_every_n_steps: log files show these only
   bool warm_up = false;          // one of the first steps of this process: caches, pages and plans are still being made
   double mean_step_seconds = 0;  // running mean of step_seconds, over the last 5 unless the recipe says otherwise
   double tokens_per_second = 0;  // tokens / step_seconds
@@ -50,8 +53,18 @@ struct ValidationRecord {
   double seconds = 0;
 };
 
+enum class Severity : uint8_t { info, warning };
+
 // Says one line to whoever watches the run.
-using Notify = std::function<void(std::string_view)>;
+using Notify = std::function<void(Severity, std::string_view)>;
+
+enum class RunOutcome : uint8_t { finished, out_of_time, stopped_by_signal, failed };
+
+struct RunEnding {
+  RunOutcome outcome = RunOutcome::finished;
+  int64_t steps_done = 0;
+  std::string reason = {};  // of a failure
+};
 
 // A log. A sink never ends a run: it throws when it is made and cannot work, later it only warns.
 class Sink {
@@ -59,8 +72,8 @@ class Sink {
   virtual ~Sink() = default;
   virtual void step(const StepRecord& record) = 0;
   virtual void validation(const ValidationRecord&) {}
-  virtual void message(std::string_view) {}
-  virtual void finish() {}
+  virtual void message(Severity, std::string_view) {}
+  virtual void finish(const RunEnding&) {}
 };
 
 }  // namespace trireme

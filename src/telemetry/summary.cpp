@@ -41,7 +41,8 @@ const char* name_of(LeftOut reason) {
 
 SummarySink::SummarySink(const RateBasis& rates, int64_t planned_steps, const Clock& clock) : wall_(clock) {
   summary_.rates = rates;
-  averaged_seconds_.reserve(static_cast<size_t>(planned_steps));
+  constexpr int64_t kMostReserved = 1 << 20;
+  summary_.averaged_seconds.reserve(static_cast<size_t>(std::min(planned_steps, kMostReserved)));
 }
 
 void SummarySink::step(const StepRecord& record) {
@@ -55,35 +56,56 @@ void SummarySink::step(const StepRecord& record) {
     summary_.left_out[static_cast<size_t>(*reason)] += 1;
     return;
   }
-  averaged_seconds_.push_back(record.step_seconds);
+  summary_.averaged_seconds.push_back(record.step_seconds);
   averaged_tokens_ += record.tokens;
   averaged_samples_ += record.global_batch_size;
+}
+
+double SummarySink::mean_seconds() const {
+  const std::vector<double>& seconds = summary_.averaged_seconds;
+  return seconds.empty() ? 0 : std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
 }
 
 Summary SummarySink::summary(const RunEnd& end) const {
   Summary result = summary_;
   result.end = end;
   result.wall_seconds = wall_.seconds();
-  result.averaged = static_cast<int64_t>(averaged_seconds_.size());
+  result.averaged = static_cast<int64_t>(result.averaged_seconds.size());
   if (result.averaged == 0) return result;
 
-  std::vector<double> sorted = averaged_seconds_;
+  std::vector<double> sorted = result.averaged_seconds;
   std::ranges::sort(sorted);
   const double seconds = std::accumulate(sorted.begin(), sorted.end(), 0.0);
   result.mean_seconds = seconds / static_cast<double>(sorted.size());
   result.median_seconds = median(sorted);
   result.percentile95_seconds = percentile(sorted, 0.95);
+  result.least_seconds = sorted.front();
+  result.most_seconds = sorted.back();
   result.tokens_per_second = seconds > 0 ? static_cast<double>(averaged_tokens_) / seconds : 0;
   result.tflops_per_device = result.rates.tflops_per_device(static_cast<double>(averaged_samples_), seconds);
   result.mfu = result.rates.mfu(result.tflops_per_device);
+  if (result.rates.flops_per_sample > 0)
+    result.causal_tflops_per_device =
+        result.tflops_per_device * result.rates.causal_flops_per_sample / result.rates.flops_per_sample;
   return result;
 }
 
-void write_summary(const Summary& summary, const std::string& path, const Notify& notify) {
+const RankEnd* Summary::slowest_rank() const {
+  const auto slowest = std::ranges::max_element(end.ranks, {}, &RankEnd::mean_seconds);
+  return slowest == end.ranks.end() ? nullptr : &*slowest;
+}
+
+int64_t Summary::most_memory() const {
+  int64_t most = 0;
+  for (const RankEnd& rank : end.ranks) most = std::max(most, rank.memory_bytes);
+  return most;
+}
+
+void write_report(const nlohmann::ordered_json& report, const std::string& path, const Notify& notify) {
   try {
-    atomic_write(path, bytes_of(summary.json().dump(2) + "\n"));
+    atomic_write(path, bytes_of(report.dump(2) + "\n"));
   } catch (const Failure& failure) {
-    if (notify) notify(fmt::format("warning: {}", failure.what()));
+    if (notify) notify(Severity::warning, failure.what());
   }
 }
 

@@ -26,10 +26,16 @@ struct Place {
   std::string label, path;
 };
 
+struct RankEnd {
+  int64_t rank = 0;
+  double mean_seconds = 0;   // of the steps that are averaged, as this rank measured them
+  int64_t memory_bytes = 0;  // the most in use; 0: not known
+};
+
 // What only the trainer knows at the end.
 struct RunEnd {
   int64_t memory_announced = 0;  // bytes a device, said before the run; 0: not known
-  int64_t memory_measured = 0;   // bytes a device, the most in use; 0: not known
+  std::vector<RankEnd> ranks;    // all of them
   std::vector<Place> places;     // checkpoint, logs, ...
   std::string next_command;      // what to type now
 };
@@ -45,13 +51,18 @@ struct Summary {
 
   int64_t averaged = 0;  // the rest of this group, and the rates, are over these steps
   std::array<int64_t, kLeftOutReasons> left_out{};
-  double mean_seconds = 0, median_seconds = 0, percentile95_seconds = 0;
+  double mean_seconds = 0, median_seconds = 0, percentile95_seconds = 0, least_seconds = 0, most_seconds = 0;
   double tokens_per_second = 0;
-  double tflops_per_device = 0;
+  double tflops_per_device = 0;  // by the formula of `rates`
   double mfu = 0;
+  double causal_tflops_per_device = 0;
+  std::vector<double> averaged_seconds;  // each of them, in the order of the steps
 
   RateBasis rates;
   RunEnd end;
+
+  const RankEnd* slowest_rank() const;  // none when no rank is known
+  int64_t most_memory() const;          // bytes, of the rank that used most; 0: not known
 
   std::string text() const;  // about six lines
   nlohmann::ordered_json json() const;
@@ -65,15 +76,15 @@ class SummarySink final : public Sink {
   void validation(const ValidationRecord& record) override { summary_.validation = record; }
 
   Summary summary(const RunEnd& end) const;
+  double mean_seconds() const;  // of the averaged steps so far; 0: there are none
 
  private:
-  Summary summary_;
+  Summary summary_;  // averaged_seconds too; the rest of the averages is made at the end
   Stopwatch wall_;
-  std::vector<double> averaged_seconds_;
   int64_t averaged_tokens_ = 0, averaged_samples_ = 0;
 };
 
-// Writes summary.json whole or not at all; a run that got this far does not fail for it, so trouble is only said.
-void write_summary(const Summary& summary, const std::string& path, const Notify& notify);
+// Writes a JSON file whole or not at all; a run that got this far does not fail for it, so trouble is only said.
+void write_report(const nlohmann::ordered_json& report, const std::string& path, const Notify& notify);
 
 }  // namespace trireme

@@ -49,9 +49,9 @@ std::string rates_text(const Summary& summary) {
   return fmt::format("{}, MFU {:.1f}% of {} ({})", rate, summary.mfu * 100, format_flops(peak.tflops * 1e12), peak.name);
 }
 
-std::string memory_text(const RunEnd& end) {
+std::string memory_text(const Summary& summary) {
   const auto amount = [](int64_t bytes) { return bytes > 0 ? format_bytes(bytes) : "not known"; };
-  return fmt::format("announced {}, measured peak {}", amount(end.memory_announced), amount(end.memory_measured));
+  return fmt::format("announced {}, measured peak {}", amount(summary.end.memory_announced), amount(summary.most_memory()));
 }
 
 std::string places_text(const RunEnd& end) {
@@ -70,7 +70,7 @@ std::string Summary::text() const {
   line("done", result_text(*this));
   line("speed", speed_text(*this));
   if (averaged > 0) line("rates", rates_text(*this));
-  if (end.memory_announced > 0 || end.memory_measured > 0) line("memory", memory_text(end));
+  if (end.memory_announced > 0 || most_memory() > 0) line("memory", memory_text(*this));
   line("files", places_text(end));
   line("next", end.next_command);
   return text;
@@ -99,6 +99,8 @@ nlohmann::ordered_json Summary::json() const {
   json["step_seconds"]["mean"] = rate(mean_seconds);
   json["step_seconds"]["median"] = rate(median_seconds);
   json["step_seconds"]["percentile95"] = rate(percentile95_seconds);
+  json["step_seconds"]["min"] = rate(least_seconds);
+  json["step_seconds"]["max"] = rate(most_seconds);
   json["tokens_per_second"] = rate(tokens_per_second);
   json["tflops_per_device"] = rate(tflops_per_device);
   json["mfu"] = rates.peak.tflops > 0 ? rate(mfu) : nullptr;
@@ -110,7 +112,7 @@ nlohmann::ordered_json Summary::json() const {
   json["peak_name"] = rates.peak.name;
 
   json["memory_announced_bytes"] = end.memory_announced;
-  json["memory_measured_bytes"] = end.memory_measured;
+  json["memory_measured_bytes"] = most_memory();
   json["places"] = nlohmann::ordered_json::object();
   for (const Place& place : end.places) json["places"][place.label] = place.path;
   json["next_command"] = end.next_command;

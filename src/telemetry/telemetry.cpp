@@ -13,6 +13,7 @@ Telemetry::Telemetry(const TelemetryOptions& options)
 }
 
 void Telemetry::step(StepRecord& record) {
+  record.logged = (record.step + 1) % options_.log_every_n_steps == 0;
   record.warm_up = steps_seen_ < warm_up_steps(options_.planned_steps);
   record.mean_step_seconds = running_mean(record.step_seconds);
   record.tokens_per_second = record.step_seconds > 0 ? static_cast<double>(record.tokens) / record.step_seconds : 0;
@@ -28,12 +29,12 @@ void Telemetry::validation(const ValidationRecord& record) {
   for (const auto& sink : sinks_) sink->validation(record);
 }
 
-void Telemetry::message(std::string_view text) {
-  for (const auto& sink : sinks_) sink->message(text);
+void Telemetry::message(Severity severity, std::string_view text) {
+  for (const auto& sink : sinks_) sink->message(severity, text);
 }
 
-void Telemetry::finish() {
-  for (const auto& sink : sinks_) sink->finish();
+void Telemetry::finish(const RunEnding& ending) {
+  for (const auto& sink : sinks_) sink->finish(ending);
 }
 
 double Telemetry::running_mean(double step_seconds) {

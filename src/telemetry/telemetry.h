@@ -15,6 +15,7 @@ struct TelemetryOptions {
   RateBasis rates = {};
   int64_t timing_buffer = 5;  // steps in mean_step_seconds; 0 or less: mean_step_seconds is that of the step alone
   int64_t planned_steps = 0;  // that this process will make
+  int64_t log_every_n_steps = 1;
   double outlier_sigma = 6;
 };
 
@@ -36,15 +37,17 @@ class Telemetry {
     return reference;
   }
 
+  void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
+
   // Fills the second half of `record` and gives it to every sink.
   void step(StepRecord& record);
   void validation(const ValidationRecord& record);
-  void message(std::string_view text);
-  void finish();
+  void message(Severity severity, std::string_view text);
+  void finish(const RunEnding& ending);
 
   // For sinks and others that have something to say; valid as long as this object.
   Notify notify() {
-    return [this](std::string_view text) { message(text); };
+    return [this](Severity severity, std::string_view text) { message(severity, text); };
   }
 
  private:

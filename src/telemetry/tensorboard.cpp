@@ -8,10 +8,14 @@
 #include <bit>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <span>
+#include <vector>
 
 #include "base/crc32c.h"
+#include "base/error.h"
+#include "base/file.h"
 
 namespace trireme {
 namespace {
@@ -60,16 +64,45 @@ uint32_t masked_crc(std::string_view bytes) {
   return std::rotr(crc, 15) + 0xa282ead8;
 }
 
+// Takes away an unfinished record at the end of a file, going from record to record by their lengths. A length with a wrong
+// checksum is damage of another kind: then the file stays as it is.
+void cut_torn_record(const std::filesystem::path& path) {
+  constexpr int64_t kHeader = sizeof(uint64_t) + sizeof(uint32_t), kFooter = sizeof(uint32_t);
+  const File file = File::open(path);
+  const int64_t size = file.size();
+  int64_t whole = 0;
+  std::string header(static_cast<size_t>(kHeader), '\0');
+  while (size - whole >= kHeader) {
+    file.read_at(whole, std::as_writable_bytes(std::span(header)));
+    uint64_t length = 0;
+    uint32_t crc = 0;
+    std::memcpy(&length, header.data(), sizeof(length));
+    std::memcpy(&crc, header.data() + sizeof(length), sizeof(crc));
+    if (crc != masked_crc(std::string_view(header).substr(0, sizeof(length)))) return;
+    const int64_t record = kHeader + narrow<int64_t>(length) + kFooter;
+    if (record > size - whole) break;
+    whole += record;
+  }
+  std::error_code ignored;
+  if (whole < size) std::filesystem::resize_file(path, static_cast<uint64_t>(whole), ignored);
+}
+
 constexpr std::string_view kFilePrefix = "events.out.tfevents.";
+
+std::vector<std::filesystem::path> event_files(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code ignored;  // a folder that is not there yet holds no files
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    if (entry.path().filename().string().starts_with(kFilePrefix)) files.push_back(entry.path());
+  return files;
+}
 
 // Readers go through the files of a folder in the order of their names, and only so does START forget what came before. The name
 // therefore begins with a time after that of every other file, even when the clock of this machine is behind.
 std::string new_file_path(const std::string& folder, const Clock& clock) {
   int64_t stamp = clock.unix_microseconds() / 1'000'000;
-  std::error_code ignored;  // a folder that is not there yet holds no files
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kFilePrefix)) continue;
+  for (const std::filesystem::path& file : event_files(folder)) {
+    const std::string name = file.filename().string();
     int64_t other = 0;
     std::from_chars(name.data() + kFilePrefix.size(), name.data() + name.size(), other);
     stamp = std::max(stamp, other + 1);
@@ -81,14 +114,15 @@ std::string new_file_path(const std::string& folder, const Clock& clock) {
 
 }  // namespace
 
-TensorboardSink::TensorboardSink(const std::string& folder, int64_t first_step, Notify notify, const Clock& clock)
-    : clock_(clock), file_(new_file_path(folder, clock), std::move(notify)) {
+TensorboardSink::TensorboardSink(const std::string& folder, const TensorboardOptions& options, Notify notify, const Clock& clock)
+    : options_(options), clock_(clock), file_(new_file_path(folder, clock), std::move(notify)) {
+  for (const std::filesystem::path& file : event_files(folder)) cut_torn_record(file);
   begin_event(0);
   append_field(event_, 3, std::string_view("brain.Event:2"));
   write_event();
 
   constexpr int64_t kStart = 1;
-  begin_event(first_step);
+  begin_event(options.first_step);
   value_.clear();
   append_field(value_, 1, kStart);
   append_field(event_, 7, value_);
@@ -96,19 +130,8 @@ TensorboardSink::TensorboardSink(const std::string& folder, int64_t first_step, 
 }
 
 void TensorboardSink::step(const StepRecord& record) {
-  add_value("reduced_train_loss", record.loss);
-  add_value("lr", record.learning_rate);
-  add_value("global_step", static_cast<double>(record.step));
-  add_value("consumed_samples", static_cast<double>(record.consumed_samples));
-  add_value("global_batch_size", static_cast<double>(record.global_batch_size));
-  if (record.backward_seconds) add_value("train_backward_timing in s", *record.backward_seconds);
-  add_value("grad_norm", record.grad_norm);
-  add_value("train_step_timing in s", record.mean_step_seconds);
-  add_value("train_step_timing_raw in s", record.step_seconds);
-  add_value("epoch", static_cast<double>(record.epoch));
-  add_value("tokens_per_second", record.tokens_per_second);
-  add_value("tflops_per_device", record.tflops_per_device);
-  if (record.mfu > 0) add_value("mfu", record.mfu);
+  if (!record.logged) return;
+  visit_step_values(record, options_.timing, [&](const char* name, double value, NumberKind) { add_value(name, value); });
   write_summary(record.step);
 }
 
@@ -144,7 +167,19 @@ void TensorboardSink::write_summary(int64_t step) {
   write_event();
 }
 
+// A field that no version of Event has, which readers pass over. The few sizes that a field cannot have stay unfilled.
+void TensorboardSink::fill_event(size_t bytes) {
+  constexpr uint32_t kUnusedField = 2047;
+  constexpr size_t kShortHead = 3, kLongHead = 4, kLongestShort = 127;  // key and length before so many bytes
+  if (bytes < kShortHead || bytes == kShortHead + kLongestShort + 1) return;
+  const size_t content = bytes - (bytes <= kShortHead + kLongestShort ? kShortHead : kLongHead);
+  value_.assign(content, '\0');
+  append_field(event_, kUnusedField, value_);
+}
+
 void TensorboardSink::write_event() {
+  constexpr size_t kFraming = sizeof(uint64_t) + 2 * sizeof(uint32_t);
+  fill_event(file_.filler_for(event_.size() + kFraming));
   record_.clear();
   append_bytes(record_, uint64_t{event_.size()});
   append_bytes(record_, masked_crc(record_));

@@ -12,15 +12,22 @@
 
 #include "base/clock.h"
 #include "telemetry/log_file.h"
-#include "telemetry/step_record.h"
+#include "telemetry/step_values.h"
 
 namespace trireme {
+
+struct TensorboardOptions {
+  int64_t first_step = 0;  // the first one that this process will make
+  StepTiming timing = StepTiming::logged;
+};
 
 class TensorboardSink final : public Sink {
  public:
   // Starts a new event file in `folder`. It opens with START at first_step, at which TensorBoard forgets what older files of the
-  // folder say about that step and later ones: a resumed run draws one curve.
-  TensorboardSink(const std::string& folder, int64_t first_step, Notify notify, const Clock& clock = system_clock());
+  // folder say about that step and later ones: a resumed run draws one curve. A record that a killed run left torn at the end of
+  // an older file is taken away.
+  TensorboardSink(const std::string& folder, const TensorboardOptions& options, Notify notify,
+                  const Clock& clock = system_clock());
 
   void step(const StepRecord& record) override;
   void validation(const ValidationRecord& record) override;
@@ -34,8 +41,10 @@ class TensorboardSink final : public Sink {
   void begin_event(int64_t step);
   void add_value(std::string_view tag, double value);  // to summary_
   void write_summary(int64_t step);                    // summary_ as one event
+  void fill_event(size_t bytes);
   void write_event();
 
+  const TensorboardOptions options_;
   const Clock& clock_;
   LogFile file_;
   std::string event_, value_, summary_, record_;  // kept, so that a step allocates nothing

@@ -12,6 +12,8 @@ namespace trireme {
 
 inline constexpr int64_t kCheckpointVersion = 1;
 inline constexpr const char* kManifestName = "manifest.json";
+// In the state of a checkpoint that holds parameters and no optimizer state.
+inline constexpr const char* kWeightsOnly = "weights_only";
 
 // One tensor of a shard. Its dtype and place are in the shard's header as well and must agree.
 struct StoredTensor {

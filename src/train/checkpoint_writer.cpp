@@ -34,19 +34,44 @@ ShardLayout lay_out_shard(std::span<const CheckpointTensor> tensors) {
   return layout;
 }
 
+namespace {
+
+StoredShard begin_shard(int64_t rank, const ShardLayout& layout) {
+  return {.file = fmt::format("rank-{:05}.safetensors", rank),
+          .bytes = layout.bytes,
+          .header_checksum = crc32c(bytes_of(layout.header)),
+          .tensors = {}};
+}
+
+}  // namespace
+
 StoredShard write_shard(const std::filesystem::path& temporary, int64_t rank, const ShardLayout& layout,
                         std::span<const std::byte> image) {
   CHECK_EQ(narrow<int64_t>(image.size()), layout.bytes);
-  StoredShard shard;
-  shard.file = fmt::format("rank-{:05}.safetensors", rank);
-  shard.bytes = layout.bytes;
-  shard.header_checksum = crc32c(image.first(layout.header.size()));
+  StoredShard shard = begin_shard(rank, layout);
   for (const ShardLayout::Entry& entry : layout.entries) {
     shard.tensors.push_back(entry.stored);
     shard.tensors.back().checksum = crc32c(image.subspan(entry.begin, entry.tensor.bytes()));
   }
   File file = File::create(temporary / shard.file);
   file.write(image);
+  file.sync();
+  return shard;
+}
+
+StoredShard stream_shard(const std::filesystem::path& temporary, int64_t rank, const ShardLayout& layout,
+                         const std::function<void(const StoredTensor&, std::span<std::byte>)>& fill) {
+  StoredShard shard = begin_shard(rank, layout);
+  File file = File::create(temporary / shard.file);
+  file.write(layout.header);
+  std::vector<std::byte> contents;
+  for (const ShardLayout::Entry& entry : layout.entries) {
+    contents.resize(entry.tensor.bytes());
+    fill(entry.stored, contents);
+    file.write(contents);
+    shard.tensors.push_back(entry.stored);
+    shard.tensors.back().checksum = crc32c(contents);
+  }
   file.sync();
   return shard;
 }

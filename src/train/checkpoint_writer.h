@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <span>
 #include <string>
@@ -34,6 +35,10 @@ ShardLayout lay_out_shard(std::span<const CheckpointTensor> tensors);
 // Writes and syncs the shard of `rank`. Every rank does this in the same temporary folder.
 StoredShard write_shard(const std::filesystem::path& temporary, int64_t rank, const ShardLayout& layout,
                         std::span<const std::byte> image);
+
+// The same without the image: `fill` is called for one tensor after the other and makes its contents.
+StoredShard stream_shard(const std::filesystem::path& temporary, int64_t rank, const ShardLayout& layout,
+                         const std::function<void(const StoredTensor&, std::span<std::byte>)>& fill);
 
 // Makes the checkpoint real: writes the manifest and gives the temporary folder its final name. One rank does this, once it has
 // the StoredShard of all.

@@ -1,27 +1,74 @@
 #include "train/engine_checkpoint.h"
 
+#include <functional>
+#include <map>
+
 namespace trireme {
 
-std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine) {
-  const FlatLayout& layout = engine.layout();
+std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views) {
   std::vector<CheckpointTensor> tensors;
-  const auto add = [&](const std::string& prefix, const auto& values_of) {
-    for (const Bucket& bucket : layout.buckets)
-      for (const OwnedPart& part : bucket.parts) {
-        const ParameterRow& row = layout.table[part.row];
-        const TensorSlice slice =
-            TensorSlice::rectangle(row.shape, part.piece.offset, part.piece.extent).part(part.begin, part.count);
-        const Tensor values = values_of(bucket, part);
-        tensors.push_back({prefix + row.name, slice, values.reshaped(slice.shape())});
-      }
-  };
-  const auto states = [](const Tensor& state) {
-    return [=](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); };
-  };
-  add("", [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); });
-  add("first_moment.", states(engine.first_moment()));
-  add("second_moment.", states(engine.second_moment()));
+  for (size_t row = 0; row < layout.table.size(); ++row) {
+    const ParameterRow& parameter = layout.table[row];
+    const Tensor padded = views.parameter(row);
+    tensors.push_back({parameter.name, TensorSlice::whole(parameter.shape), padded.rows(0, parameter.shape[0])});
+  }
   return tensors;
+}
+
+namespace {
+
+using ValuesOf = std::function<Tensor(const Bucket&, const OwnedPart&)>;
+
+void add_parts(const FlatLayout& layout, const std::string& prefix, const ValuesOf& values_of,
+               std::vector<CheckpointTensor>& to) {
+  for (const Bucket& bucket : layout.buckets)
+    for (const OwnedPart& part : bucket.parts) {
+      const ParameterRow& row = layout.table[part.row];
+      const TensorSlice slice =
+          TensorSlice::rectangle(row.shape, part.piece.offset, part.piece.extent).part(part.begin, part.count);
+      to.push_back({prefix + row.name, slice, values_of(bucket, part).reshaped(slice.shape())});
+    }
+}
+
+}  // namespace
+
+std::vector<CheckpointTensor> parameter_tensors(const Engine& engine) {
+  std::vector<CheckpointTensor> tensors;
+  add_parts(
+      engine.layout(), "", [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); }, tensors);
+  return tensors;
+}
+
+std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine) {
+  std::vector<CheckpointTensor> tensors = parameter_tensors(engine);
+  const auto add = [&](const std::string& prefix, Tensor state) {
+    add_parts(
+        engine.layout(), prefix, [&](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); },
+        tensors);
+  };
+  add("first_moment.", engine.first_moment());
+  add("second_moment.", engine.second_moment());
+  return tensors;
+}
+
+void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSettings& model, const std::string& key) {
+  std::map<std::string, Shape> stored;
+  for (const StoredShard& shard : checkpoint.manifest.shards)
+    for (const StoredTensor& tensor : shard.tensors) stored.emplace(tensor.name, tensor.slice.global);
+  for (const ParameterRow& row : parameter_table(model)) {
+    const auto found = stored.find(row.name);
+    if (found == stored.end())
+      throw UserError("{}={} has no {}, which this model has; its settings are in manifest.json there", key,
+                      checkpoint.folder.string(), row.name);
+    if (found->second != row.shape)
+      throw UserError("{}={} has {} as {}, and this model as {}; its settings are in manifest.json there", key,
+                      checkpoint.folder.string(), row.name, found->second, row.shape);
+    stored.erase(found);
+  }
+  for (const auto& [name, shape] : stored)
+    if (!name.starts_with("first_moment.") && !name.starts_with("second_moment."))
+      throw UserError("{}={} has {}, which this model has not; its settings are in manifest.json there", key,
+                      checkpoint.folder.string(), name);
 }
 
 }  // namespace trireme

@@ -11,26 +11,27 @@ double cosine(const OptimSettings& optim, double done) {
   return optim.sched.min_lr + 0.5 * (1 + std::cos(kPi * done)) * (optim.lr - optim.sched.min_lr);
 }
 
-double as_double(int64_t value) { return static_cast<double>(value); }
-
 // The form with a constant tail, as Megatron has it.
-double cosine_with_tail(const OptimSettings& optim, int64_t max_steps, int64_t step) {
-  const int64_t warmup = optim.sched.warmup_steps, decay = max_steps - optim.sched.constant_steps - warmup;
-  if (warmup > 0 && step <= warmup) return optim.lr * as_double(step) / as_double(warmup);
+double cosine_with_tail(const OptimSettings& optim, double max_steps, double step) {
+  const double warmup = optim.sched.warmup_steps, decay = max_steps - static_cast<double>(optim.sched.constant_steps) - warmup;
+  if (warmup > 0 && step <= warmup) return optim.lr * step / warmup;
   if (step > warmup + decay || decay <= 0) return optim.sched.min_lr;
-  return cosine(optim, as_double(step - warmup) / as_double(decay));
+  return cosine(optim, (step - warmup) / decay);
 }
 
 }  // namespace
 
-double learning_rate(const OptimSettings& optim, int64_t max_steps, int64_t step) {
-  const bool constant = optim.sched.name == "constant";
-  const int64_t warmup = optim.sched.warmup_steps;
-  if (!constant && optim.sched.constant_steps > 0) return cosine_with_tail(optim, max_steps, step);
-  if (step < warmup) return optim.lr * as_double(step + 1) / as_double(warmup + 1);
+double learning_rate(const OptimSettings& optim, int64_t max_steps, int64_t steps_done) {
+  const ScheduleSettings& sched = optim.sched;
+  const bool constant = sched.name == "constant";
+  const bool laid_out_otherwise = sched.name == "CosineAnnealingExp" && sched.max_steps_for_lr_sched > 0;
+  const double end = laid_out_otherwise ? sched.max_steps_for_lr_sched : static_cast<double>(max_steps);
+  const auto step = static_cast<double>(steps_done);
+  if (!constant && sched.constant_steps > 0) return cosine_with_tail(optim, end, step);
+  if (step < sched.warmup_steps) return optim.lr * (step + 1) / (sched.warmup_steps + 1);
   if (constant) return optim.lr;
-  if (step > max_steps || max_steps <= warmup) return optim.sched.min_lr;
-  return cosine(optim, as_double(step - warmup) / as_double(max_steps - warmup));
+  if (step > end || end <= sched.warmup_steps) return sched.min_lr;
+  return cosine(optim, (step - sched.warmup_steps) / (end - sched.warmup_steps));
 }
 
 }  // namespace trireme

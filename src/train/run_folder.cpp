@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,13 +23,29 @@ namespace fs = std::filesystem;
 
 bool has_checkpoint(const fs::path& run) { return !checkpoint_steps(run / "checkpoints").empty(); }
 
-// Folders named by time sort by age.
+// A folder that a run has been in, whatever became of that run.
+bool holds_a_run(const fs::path& folder) {
+  constexpr std::array kTraces{"summary.json", "recipe.yaml", "cmd-args.log"};
+  return has_checkpoint(folder) || std::ranges::any_of(kTraces, [&](const char* name) { return fs::exists(folder / name); });
+}
+
+constexpr std::string_view kVersionPrefix = "version_";
+
+// The number of version_12; -1 for other names.
+int64_t version_number(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  int64_t number = -1;
+  if (name.starts_with(kVersionPrefix)) std::from_chars(name.data() + kVersionPrefix.size(), name.data() + name.size(), number);
+  return number;
+}
+
+// Folders named by number sort by it, those named by time by name.
 std::vector<fs::path> runs_newest_first(const fs::path& parent) {
   std::vector<fs::path> runs;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(parent, ignored))
     if (entry.is_directory(ignored)) runs.push_back(entry.path());
-  std::sort(runs.rbegin(), runs.rend());
+  std::ranges::sort(runs, std::greater{}, [](const fs::path& run) { return std::pair(version_number(run), run); });
   return runs;
 }
 
@@ -38,35 +58,55 @@ std::string time_name() {
   return name;
 }
 
-fs::path new_run(const fs::path& parent) {
-  const std::string name = time_name();
-  fs::path path = parent / name;
-  for (int i = 2; fs::exists(path); ++i) path = parent / fmt::format("{}_{}", name, i);
-  return path;
+fs::path next_version(const fs::path& parent) {
+  int64_t newest = -1;
+  for (const fs::path& run : runs_newest_first(parent)) newest = std::max(newest, version_number(run));
+  return parent / fmt::format("{}{}", kVersionPrefix, newest + 1);
 }
 
-fs::path choose_path(const ExpManagerSettings& settings, Resume resume) {
-  if (!settings.explicit_log_dir.empty()) {
-    fs::path path = settings.explicit_log_dir;
-    if (resume == Resume::no && (has_checkpoint(path) || fs::exists(path / "summary.json")))
-      throw UserError("{} holds an earlier run; go on with it (--resume) or choose another exp_manager.explicit_log_dir",
-                      path.string());
-    return path;
-  }
-  const fs::path parent = fs::path(settings.exp_dir) / settings.name;
-  if (resume == Resume::yes)
-    for (const fs::path& run : runs_newest_first(parent))
-      if (has_checkpoint(run)) return run;
-  return new_run(parent);
+fs::path next_free(const fs::path& path) {
+  if (version_number(path) >= 0) return next_version(path.parent_path());
+  const std::string name = path.filename().string();
+  fs::path free;
+  for (int i = 2; free.empty() || fs::exists(free); ++i) free = path.parent_path() / fmt::format("{}_{}", name, i);
+  return free;
 }
 
 }  // namespace
 
 RunFolder RunFolder::choose(const ExpManagerSettings& settings, Resume resume) {
-  return RunFolder(choose_path(settings, resume));
+  const fs::path parent = fs::path(settings.exp_dir) / settings.name;
+  const bool is_explicit = !settings.explicit_log_dir.empty();
+  if (is_explicit || !settings.version.empty()) {
+    fs::path path = is_explicit ? fs::path(settings.explicit_log_dir) : parent / settings.version;
+    if (resume == Resume::no && holds_a_run(path))
+      throw UserError("{} holds an earlier run; go on with it (--resume) or choose another exp_manager.{}", path.string(),
+                      is_explicit ? "explicit_log_dir" : "version");
+    return checked({std::move(path), Name::given}, settings, resume);
+  }
+  if (resume == Resume::yes)
+    for (const fs::path& run : runs_newest_first(parent))
+      if (has_checkpoint(run)) return {run, Name::given};
+  RunFolder fresh(settings.use_datetime_version ? parent / time_name() : next_version(parent), Name::generated);
+  return checked(std::move(fresh), settings, Resume::no);
+}
+
+// A DLLogger file outside the folder may be that of another run.
+RunFolder RunFolder::checked(RunFolder folder, const ExpManagerSettings& settings, Resume resume) {
+  const fs::path file = folder.dllogger(settings);
+  if (resume == Resume::no && settings.create_dllogger_logger && fs::exists(file))
+    throw UserError("exp_manager.dllogger_logger_kwargs.json_file={} is there already; choose another", file.string());
+  return folder;
 }
 
 void RunFolder::claim() {
+  if (name_ == Name::generated) {
+    create_folders(path_.parent_path());
+    std::error_code error;
+    while (!fs::create_directory(path_, error) && !error) path_ = next_free(path_);
+    if (error) throw Failure("cannot create the folder {}: {}", path_.string(), error.message());
+    name_ = Name::given;
+  }
   create_folders(path_);
   const fs::path lock = path_ / ".lock";
   const int descriptor = ::open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
@@ -74,6 +114,13 @@ void RunFolder::claim() {
   lock_ = std::shared_ptr<void>(nullptr, [descriptor](void*) { ::close(descriptor); });
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0)
     throw UserError("{} is in use by another process; wait for it or choose another folder", path_.string());
+}
+
+// NeMo's own default for the file is ./dllogger.json, which its launchers then replace by the path of the rank.
+fs::path RunFolder::dllogger(const ExpManagerSettings& settings) const {
+  const fs::path file = fs::path(settings.dllogger_json_file).lexically_normal();
+  if (file.empty() || file == "dllogger.json") return path_ / "dllogger" / "rank-0" / "dllogger.json";
+  return path_ / file;
 }
 
 fs::path find_checkpoints(const fs::path& named) {
@@ -84,6 +131,17 @@ fs::path find_checkpoints(const fs::path& named) {
   for (const fs::path& run : runs_newest_first(named))
     if (has_checkpoint(run)) return run / "checkpoints";
   throw UserError("no checkpoint in {}", named.string());
+}
+
+NewestCheckpoint open_named_checkpoint(const fs::path& named) {
+  const fs::path folder = named.filename().empty() ? named.parent_path() : named;  // a slash at the end is no other name
+  if (step_of(folder.filename().string())) {
+    if (!fs::is_directory(folder)) throw UserError("there is no checkpoint {}", folder.string());
+    return {.checkpoint = open_checkpoint(folder), .skipped = {}};
+  }
+  NewestCheckpoint newest = find_latest(find_checkpoints(folder));
+  if (!newest.checkpoint) throw UserError("no checkpoint in {}", named.string());
+  return newest;
 }
 
 }  // namespace trireme

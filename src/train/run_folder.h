@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "config/settings.h"
+#include "train/checkpoint_folder.h"
 
 namespace trireme {
 
@@ -13,29 +15,38 @@ enum class Resume : uint8_t { no, yes };
 
 class RunFolder {
  public:
-  // exp_manager.explicit_log_dir, or a folder of exp_manager.exp_dir/name: a new one named by the time, or when resuming the
-  // newest one that has a checkpoint. UserError if the folder belongs to an earlier run and this one does not resume.
-  // Nothing is made yet.
+  // exp_manager.explicit_log_dir, or exp_dir/name/version, or without a version a folder of exp_dir/name: a new one, named by the
+  // time or by number, or when resuming the newest one that has a checkpoint. UserError if the folder belongs to an earlier run
+  // and this one does not resume. Nothing is made yet.
   static RunFolder choose(const ExpManagerSettings& settings, Resume resume);
 
-  // Makes the folder and keeps other processes out. UserError if one is in already.
+  // Makes the folder and keeps other processes out. UserError if one is in already. A new folder that another run has made since
+  // it was chosen is left to that run, and the next name taken.
   void claim();
 
   const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path file(std::string_view name) const { return path_ / name; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
-  std::filesystem::path dllogger() const { return path_ / "dllogger" / "rank-0" / "dllogger.json"; }
+  std::filesystem::path dllogger(const ExpManagerSettings& settings) const;
   std::filesystem::path summary() const { return path_ / "summary.json"; }
   std::filesystem::path recipe() const { return path_ / "recipe.yaml"; }
 
  private:
-  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  enum class Name : uint8_t { given, generated };
+  RunFolder(std::filesystem::path path, Name name) : path_(std::move(path)), name_(name) {}
+  static RunFolder checked(RunFolder folder, const ExpManagerSettings& settings, Resume resume);
 
   std::filesystem::path path_;
+  Name name_;
   std::shared_ptr<void> lock_;
 };
 
 // Where to look for checkpoints when a user names a run: the run's folder, its checkpoints folder, or a folder of runs (the
 // newest).
 std::filesystem::path find_checkpoints(const std::filesystem::path& named);
+
+// The checkpoint that a user names: itself, or the newest whole one of a run. `skipped` says why newer ones were passed over.
+// UserError if there is none.
+NewestCheckpoint open_named_checkpoint(const std::filesystem::path& named);
 
 }  // namespace trireme

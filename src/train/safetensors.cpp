@@ -14,13 +14,23 @@ constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr const char* kMetadata = "__metadata__";
 
 constexpr std::array kDTypes = {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64, DType::u8};
+constexpr std::array kForeignTypes = {ForeignType{"F16", 2}, ForeignType{"BOOL", 1},    ForeignType{"I8", 1},
+                                      ForeignType{"I16", 2}, ForeignType{"U16", 2},     ForeignType{"U32", 4},
+                                      ForeignType{"U64", 8}, ForeignType{"F8_E4M3", 1}, ForeignType{"F8_E5M2", 1}};
 
-SafetensorsTensor parse_tensor(const std::string& name, const nlohmann::json& entry, int64_t data_begin,
+const ForeignType* find_foreign(const std::string& name) {
+  const auto* const found = std::ranges::find_if(kForeignTypes, [&](const ForeignType& type) { return name == type.name; });
+  return found == kForeignTypes.end() ? nullptr : found;
+}
+
+SafetensorsTensor parse_tensor(const std::string& name, const nlohmann::json& entry, int64_t data_begin, ForeignTypes foreign,
                                const std::string& file) {
   const std::string where = fmt::format("{}: tensor {}", file, json_excerpt(name));
   SafetensorsTensor tensor;
   tensor.name = name;
-  tensor.dtype = safetensors_dtype(json_string(json_member(entry, "dtype", where), where), where);
+  const std::string type = json_string(json_member(entry, "dtype", where), where);
+  if (foreign == ForeignTypes::accepted) tensor.foreign = find_foreign(type);
+  if (tensor.foreign == nullptr) tensor.dtype = safetensors_dtype(type, where);
   tensor.shape = json_shape(json_member(entry, "shape", where), where);
   const nlohmann::json& offsets = json_member(entry, "data_offsets", where);
   if (entry.size() != 3 || !offsets.is_array() || offsets.size() != 2)
@@ -28,18 +38,18 @@ SafetensorsTensor parse_tensor(const std::string& name, const nlohmann::json& en
   const int64_t begin = json_size(offsets[0], where), end = json_size(offsets[1], where);
   if (end < begin || end - begin != tensor.bytes())
     throw Failure("{}: data_offsets {} do not hold the {} bytes of {} {}", where, json_excerpt(offsets), tensor.bytes(),
-                  safetensors_name_of(tensor.dtype), tensor.shape);
+                  tensor.type_name(), tensor.shape);
   if (__builtin_add_overflow(begin, data_begin, &tensor.begin)) throw Failure("{}: data_offsets are out of range", where);
   return tensor;
 }
 
-void parse_header(SafetensorsHeader& header, const std::string& file) {
+void parse_header(SafetensorsHeader& header, ForeignTypes foreign, const std::string& file) {
   const auto parsed = parse_strict_json(std::string_view(header.bytes).substr(kLengthBytes), file);
   if (!parsed.is_object()) throw Failure("{}: the header is not a JSON object", file);
   const auto data_begin = narrow<int64_t>(header.bytes.size());
   for (const auto& [name, entry] : parsed.items()) {
     if (name != kMetadata) {
-      header.tensors.push_back(parse_tensor(name, entry, data_begin, file));
+      header.tensors.push_back(parse_tensor(name, entry, data_begin, foreign, file));
       continue;
     }
     if (!entry.is_object()) throw Failure("{}: {} is not an object", file, kMetadata);
@@ -95,7 +105,7 @@ SafetensorsHeader make_safetensors_header(std::vector<SafetensorsTensor> tensors
   return header;
 }
 
-SafetensorsHeader read_safetensors_header(const File& file) {
+SafetensorsHeader read_safetensors_header(const File& file, ForeignTypes foreign) {
   const std::string name = file.path().string();
   SafetensorsHeader header;
   header.file_bytes = file.size();
@@ -110,10 +120,12 @@ SafetensorsHeader read_safetensors_header(const File& file) {
     throw Failure("{}: truncated: a header of {} bytes in a file of {}", name, length, header.file_bytes);
   header.bytes.resize(kLengthBytes + length);
   file.read_at(kLengthBytes, std::as_writable_bytes(std::span(header.bytes)).subspan(kLengthBytes));
-  parse_header(header, name);
+  parse_header(header, foreign, name);
   check_places(header, name);
   return header;
 }
+
+std::string SafetensorsTensor::type_name() const { return foreign != nullptr ? foreign->name : safetensors_name_of(dtype); }
 
 const char* safetensors_name_of(DType dtype) {
   switch (dtype) {

@@ -14,13 +14,21 @@
 
 namespace trireme {
 
+// An element type of the format that tensors here do not have: F16, BOOL, ...
+struct ForeignType {
+  const char* name;
+  int64_t bytes;
+};
+
 struct SafetensorsTensor {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  int64_t begin = 0;  // in the file
+  int64_t begin = 0;                     // in the file
+  const ForeignType* foreign = nullptr;  // if there, `dtype` means nothing
 
-  int64_t bytes() const { return shape.count() * size_of(dtype); }
+  int64_t bytes() const { return shape.count() * (foreign != nullptr ? foreign->bytes : size_of(dtype)); }
+  std::string type_name() const;  // "F32", "F16", ...
 };
 
 struct SafetensorsHeader {
@@ -35,9 +43,13 @@ struct SafetensorsHeader {
 SafetensorsHeader make_safetensors_header(std::vector<SafetensorsTensor> tensors,
                                           std::map<std::string, std::string> metadata = {});
 
+// Whether a header may name element types that tensors here do not have. Files of others hold such tensors, and whoever reads
+// them widens or passes over them.
+enum class ForeignTypes : uint8_t { refused, accepted };
+
 // Reads the header and checks everything in it against the format and the size of the file. A file that does not hold is a
 // Failure, whatever its bytes are.
-SafetensorsHeader read_safetensors_header(const File& file);
+SafetensorsHeader read_safetensors_header(const File& file, ForeignTypes foreign = ForeignTypes::refused);
 
 const char* safetensors_name_of(DType dtype);  // "F32", "BF16", ...
 DType safetensors_dtype(const std::string& name, const std::string& where);

@@ -2,11 +2,7 @@
 
 #include <version.h>
 
-#include "base/file.h"
 #include "base/process.h"
-#include "telemetry/console.h"
-#include "telemetry/dllogger.h"
-#include "telemetry/tensorboard.h"
 #include "train/batch_ramp.h"
 #include "train/learning_rate.h"
 
@@ -20,26 +16,19 @@ HostBatch view_of(const Batch& batch) {
 }  // namespace
 
 RunOutcome Trainer::run() {
-  announce();
-  start();
-  open_logs();
-  const RunOutcome outcome = train_to_the_end();
-  finish(outcome);
-  return outcome;
-}
-
-void Trainer::open_logs() {
-  const ExpManagerSettings& logs = settings_.exp_manager;
-  const int64_t planned = settings_.trainer.max_steps - step_;
-  telemetry_ = std::make_unique<Telemetry>(
-      TelemetryOptions{.rates = rates_, .timing_buffer = logs.step_timing_buffer, .planned_steps = planned});
-  telemetry_->add<Console>(
-      ConsoleOptions{.total_steps = settings_.trainer.max_steps, .log_every_n_steps = settings_.trainer.log_every_n_steps});
-  if (logs.create_dllogger_logger)
-    telemetry_->add<DlloggerSink>(folder_.dllogger().string(), step_, request_.logged_parameters, telemetry_->notify());
-  if (logs.create_tensorboard_logger) telemetry_->add<TensorboardSink>(folder_.path().string(), step_, telemetry_->notify());
-  summary_ = &telemetry_->add<SummarySink>(rates_, planned);
-  atomic_write(folder_.recipe(), bytes_of(request_.settings_text));
+  folder_.claim();
+  open_text_log();
+  try {
+    announce();
+    start();
+    open_logs();
+    const RunOutcome outcome = train_to_the_end();
+    finish(outcome);
+    return outcome;
+  } catch (const std::exception& error) {
+    close_logs({.outcome = RunOutcome::failed, .steps_done = step_, .reason = error.what()});
+    throw;
+  }
 }
 
 RunOutcome Trainer::train_to_the_end() {
@@ -82,6 +71,9 @@ void Trainer::train_one_step() {
   record_.step_seconds = watch.seconds();
   record_.skipped = !result.finite;
   record_.nonfinite_where = result.nonfinite;
+  const MemoryUse memory = memory_use();
+  record_.memory_bytes = memory.now;
+  record_.peak_memory_bytes = memory.peak;
   telemetry_->step(record_);
   record_.validation_loss.reset();
   record_.after_checkpoint = false;
@@ -92,7 +84,7 @@ void Trainer::train_one_step() {
 void Trainer::validate() {
   if (validation_data_ == nullptr) return;
   const Stopwatch watch;
-  const int64_t batches = settings_.trainer.limit_val_batches;
+  const int64_t batches = validation_batches_;
   const int64_t micro_batches = batches * model_.global_batch_size / model_.micro_batch_size;
   const SamplerLayout layout{.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()};
   Loader loader(*validation_data_, layout, 0);
@@ -122,7 +114,7 @@ void Trainer::save_checkpoint() {
     record_.after_checkpoint = true;
   } catch (const Failure& failure) {
     // Training goes on: the next checkpoint may find room, and the earlier ones are untouched.
-    say(fmt::format("warning: {}", failure.what()));
+    warn(failure.what());
   }
 }
 
@@ -132,35 +124,8 @@ void Trainer::finish_saving() {
     writer_->wait();
   } catch (const Failure& failure) {
     saved_step_ = -1;
-    say(fmt::format("warning: {}", failure.what()));
+    warn(failure.what());
   }
-}
-
-std::string Trainer::next_command(RunOutcome outcome) const {
-  if (writer_ == nullptr) return request_.command + " --op-times";
-  if (outcome != RunOutcome::finished) return request_.command + " --resume";
-  if (model_.data.data_impl == "text")
-    return fmt::format("trireme generate {} --prompt \"Once upon a time\"", folder_.path().string());
-  return fmt::format("tensorboard --logdir {}", folder_.path().string());
-}
-
-void Trainer::finish(RunOutcome outcome) {
-  save_checkpoint();
-  finish_saving();
-  telemetry_->finish();
-  int64_t announced = plan_.total();
-  for (const auto& [label, bytes] : other_memory_) announced += bytes;
-  RunEnd end{.memory_announced = announced, .memory_measured = peak_resident_bytes(), .places = {}, .next_command = {}};
-  end.places.push_back({"run", folder_.path().string()});
-  if (saved_step_ >= 0) end.places.push_back({"checkpoint", (folder_.checkpoints() / checkpoint_name(saved_step_)).string()});
-  if (settings_.exp_manager.create_dllogger_logger) end.places.push_back({"dllogger", folder_.dllogger().string()});
-  if (settings_.exp_manager.create_tensorboard_logger) end.places.push_back({"tensorboard", folder_.path().string()});
-  end.next_command = next_command(outcome);
-  const Summary summary = summary_->summary(end);
-  write_summary(summary, folder_.summary().string(), telemetry_->notify());
-  fmt::print("{}", summary.text());
-  if (timed_ != nullptr) fmt::print("\n{}", timed_->table());
-  if (writer_ != nullptr && saved_step_ != step_) throw Failure("the last checkpoint, of step {}, could not be saved", step_);
 }
 
 }  // namespace trireme

@@ -6,9 +6,11 @@
 #include "backend/timed_backend.h"
 #include "config/settings.h"
 #include "data/loader.h"
+#include "telemetry/benchmark.h"
 #include "telemetry/dllogger.h"
-#include "telemetry/summary.h"
 #include "telemetry/telemetry.h"
+#include "telemetry/tensorboard.h"
+#include "telemetry/text_log.h"
 #include "train/checkpoint.h"
 #include "train/memory_plan.h"
 #include "train/run_folder.h"
@@ -17,15 +19,23 @@
 namespace trireme {
 
 enum class OpTimes : uint8_t { no, yes };
-enum class RunOutcome : uint8_t { finished, out_of_time, stopped_by_signal };
+enum class RunPurpose : uint8_t { training, benchmark };  // how the run ends: with a model, or with a report of its speed
+enum class Mllog : uint8_t { no, yes };
+enum class ReportFormat : uint8_t { text, json };
 
 struct RunRequest {
   Settings settings;
   std::string settings_text;              // the resolved recipe as YAML
   std::vector<std::string> ignored_keys;  // known and without effect here
   LoggedParameters logged_parameters;     // the resolved recipe, flat, for the log files
+  std::string hparams_text;               // the model's settings as YAML
+  std::string recipe;                     // as the user named it
   std::string command;                    // how the user started this, for "what to type next"
+  std::string arguments;                  // exactly how, for the log
   OpTimes op_times = OpTimes::no;         // whether the run ends with a table of where its time went
+  RunPurpose purpose = RunPurpose::training;
+  Mllog mllog = Mllog::no;                          // whether MLPerf's log lines are written
+  ReportFormat report_format = ReportFormat::text;  // of what is printed at the end
 };
 
 std::unique_ptr<Backend> make_backend(const TrainerSettings& settings);
@@ -39,16 +49,25 @@ class Trainer {
   RunOutcome run();
 
  private:
-  void say(const std::string& text);
+  void say(const std::string& text) { tell(Severity::info, text); }
+  void warn(const std::string& text) { tell(Severity::warning, text); }
+  void tell(Severity severity, std::string_view text);
   void start();  // allocates, then initialises or loads
   bool load_checkpoint_if_there();
+  void open_validation_data();
+  void open_text_log();  // before anything else is said
+  void restore_weights();  // of model.restore_from_path
   void open_logs();
+  void close_logs(const RunEnding& ending);
   RunOutcome train_to_the_end();
   void train_one_step();
   void validate();
   void save_checkpoint();
   void finish_saving();  // waits until the last checkpoint is on the disk, or says why it is not
   void finish(RunOutcome outcome);
+  RunEnd run_end(RunOutcome outcome) const;
+  BenchmarkFacts benchmark_facts() const;
+  void report(const Summary& summary);  // on stdout and in the folder
   std::string next_command(RunOutcome outcome) const;
   int64_t samples_to_train() const;  // consumed when max_steps are done
   bool due(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
@@ -60,14 +79,19 @@ class Trainer {
   std::unique_ptr<TimedBackend> timed_;  // with OpTimes::yes
   Backend* backend_ = nullptr;           // the one of the two that the run uses
   Mesh mesh_ = Mesh::solo();
+  std::optional<StoredCheckpoint> restored_;  // model.restore_from_path
   std::unique_ptr<Dataset> train_data_, validation_data_;
+  int64_t validation_batches_ = 0;  // global batches of one validation
   RateBasis rates_;
   MemoryPlan plan_;
   std::vector<std::pair<std::string, int64_t>> other_memory_;  // what the plan's arenas do not hold
   RunFolder folder_;
 
+  std::unique_ptr<TextLogSink> text_log_;  // until the other logs are there, and it is one of them
   std::unique_ptr<Telemetry> telemetry_;
   SummarySink* summary_ = nullptr;
+  TensorboardSink* tensorboard_ = nullptr;
+  bool logs_closed_ = false;
   std::optional<Arenas> arenas_;
   std::unique_ptr<Engine> engine_;
   std::optional<Arena> backend_scratch_;

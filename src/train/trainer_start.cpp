@@ -10,6 +10,9 @@
 #include "data/open_dataset.h"
 #include "train/batch_ramp.h"
 #include "train/engine_checkpoint.h"
+#include "train/fit.h"
+#include "train/run_files.h"
+#include "train/run_size.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -17,18 +20,6 @@ namespace {
 
 EngineSettings engine_settings(const Settings& settings) {
   return {.model = settings.model, .precision = settings.trainer.precision, .gradient_clip = settings.trainer.gradient_clip_val};
-}
-
-ModelDimensions dimensions(const ModelSettings& model) {
-  return {.layers = model.num_layers,
-          .width = model.hidden_size,
-          .ffn_width = model.ffn_hidden_size,
-          .heads = model.num_attention_heads,
-          .groups = model.groups(),
-          .head_width = model.head_width(),
-          .vocabulary = model.padded_vocabulary(),
-          .sequence_length = model.encoder_seq_length,
-          .gated_mlp = is_gated(model.activation) ? GatedMlp::yes : GatedMlp::no};
 }
 
 DevicePeak measured_peak(Backend& backend, Precision precision) {
@@ -57,29 +48,60 @@ Trainer::Trainer(RunRequest request)
       timed_(request_.op_times == OpTimes::yes ? std::make_unique<TimedBackend>(*machine_) : nullptr),
       backend_(timed_ ? timed_.get() : machine_.get()),
       rates_{.formula = FlopsFormula::full,
-             .flops_per_sample = model_flops_per_sample(dimensions(model_), FlopsFormula::full),
+             .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
              .devices = mesh_.size(),
-             .peak = measured_peak(*machine_, settings_.trainer.precision)},
+             .peak = measured_peak(*machine_, settings_.trainer.precision),
+             .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::causal)},
       folder_(RunFolder::choose(settings_.exp_manager, settings_.exp_manager.resume_if_exists ? Resume::yes : Resume::no)) {
   const ExpManagerSettings& logs = settings_.exp_manager;
+  require_files_to_copy(logs);
   if (logs.resume_if_exists && !logs.resume_ignore_no_checkpoint && checkpoint_steps(folder_.checkpoints()).empty())
     throw UserError(
         "there is no checkpoint in {} to resume from; leave out --resume, or set "
         "exp_manager.resume_ignore_no_checkpoint=true to start anew",
         folder_.checkpoints().string());
   const ModelSettings& m = model_;
-  train_data_ = open_dataset(m.data, m.vocab_size, Split::train, m.encoder_seq_length, samples_to_train(), m.seed);
-  if (settings_.trainer.val_check_interval > 0 && settings_.trainer.limit_val_batches > 0) {
-    const int64_t validations = settings_.trainer.max_steps / settings_.trainer.val_check_interval + 1;
-    validation_data_ = open_dataset(m.data, m.vocab_size, Split::validation, m.encoder_seq_length,
-                                    validations * settings_.trainer.limit_val_batches * m.global_batch_size, m.seed);
+  if (!m.restore_from_path.empty()) {
+    NewestCheckpoint named = open_named_checkpoint(m.restore_from_path);
+    for (const std::string& line : named.skipped) warn(line);
+    require_same_parameters(*named.checkpoint, m, "model.restore_from_path");
+    restored_ = std::move(named.checkpoint);
   }
+  // First, because it is quick: the samples of a long run take minutes to index.
   plan_ = plan_memory(engine_settings(settings_), *backend_, m.global_batch_size / m.micro_batch_size);
   if (settings_.exp_manager.create_checkpoint_callback)
     other_memory_.emplace_back("checkpoint copy", 3 * size_of(DType::f32) * true_parameter_count(model_));
+  auto memory = plan_.rows();
+  memory.insert(memory.end(), other_memory_.begin(), other_memory_.end());
+  require_memory(memory, resources_here());
+  constexpr int64_t kManySamples = 5'000'000;
+  if (samples_to_train() > kManySamples)
+    say(fmt::format("indexing {} training samples; fewer trainer.max_steps start sooner",
+                    format_count(static_cast<double>(samples_to_train()))));
+  train_data_ = open_dataset(m.data, m.vocab_size, Split::train, m.encoder_seq_length, samples_to_train(), m.seed);
+  open_validation_data();
   // What the program still grows by: code not yet touched, stacks of its threads, log buffers. Measured: 5 to 9 MiB.
   constexpr int64_t kLaterGrowth = int64_t{6} << 20;
   other_memory_.emplace_back("program and data", resident_bytes() + kLaterGrowth);
+}
+
+void Trainer::open_validation_data() {
+  const TrainerSettings& trainer = settings_.trainer;
+  validation_batches_ = trainer.limit_val_batches;
+  const bool is_share = trainer.limit_val_share > 0;
+  if (trainer.val_check_interval == 0 || (validation_batches_ == 0 && !is_share)) return;
+  const int64_t validations = trainer.max_steps / trainer.val_check_interval + 1;
+  // Asking for one sample gives the data once through, of which a share is taken.
+  const int64_t samples = is_share ? 1 : validations * validation_batches_ * model_.global_batch_size;
+  validation_data_ =
+      open_dataset(model_.data, model_.vocab_size, Split::validation, model_.encoder_seq_length, samples, model_.seed);
+  if (!is_share) return;
+  const auto batches = static_cast<double>(validation_data_->size() / model_.global_batch_size);
+  validation_batches_ = static_cast<int64_t>(batches * trainer.limit_val_share);
+  if (validation_batches_ == 0)
+    throw UserError(
+        "trainer.limit_val_batches={}: the validation data has {} samples, less than a batch of {}; use a whole number",
+        trainer.limit_val_share, validation_data_->size(), model_.global_batch_size);
 }
 
 int64_t Trainer::samples_to_train() const {
@@ -87,13 +109,6 @@ int64_t Trainer::samples_to_train() const {
   for (; step < settings_.trainer.max_steps && global_batch_at(model_, consumed) < model_.global_batch_size; ++step)
     consumed += global_batch_at(model_, consumed);
   return consumed + (settings_.trainer.max_steps - step) * model_.global_batch_size;
-}
-
-void Trainer::say(const std::string& text) {
-  if (telemetry_ != nullptr)
-    telemetry_->message(text);
-  else
-    fmt::print(stderr, "{}\n", text);
 }
 
 void Trainer::announce() {
@@ -112,11 +127,11 @@ void Trainer::announce() {
   say(memory_table(plan_, other_memory_));
   say("rates   " + rates_.description());
   if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));
+  if (restored_) say(fmt::format("weights {}, unless the run has a checkpoint of its own", restored_->folder.string()));
   say(fmt::format("run     {}", folder_.path().string()));
 }
 
 void Trainer::start() {
-  folder_.claim();
   arenas_.emplace(Arenas::like(plan_.arenas, *backend_));
   engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, *arenas_);
   backend_scratch_.emplace("backend scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); });
@@ -127,7 +142,10 @@ void Trainer::start() {
                                                  Retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k});
   }
   engine_->initialise_weights();  // also clears what a checkpoint does not hold: the padding
-  if (load_checkpoint_if_there()) say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
+  if (load_checkpoint_if_there())
+    say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
+  else if (restored_)
+    restore_weights();
   loader_.emplace(*train_data_,
                   SamplerLayout{.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()},
                   consumed_samples_, model_.global_batch_size / model_.micro_batch_size + 2);
@@ -135,8 +153,13 @@ void Trainer::start() {
 
 bool Trainer::load_checkpoint_if_there() {
   if (!settings_.exp_manager.resume_if_exists) return false;
-  const auto newest = load_newest(folder_.checkpoints(), [&](const CheckpointManifest&) { return checkpoint_tensors(*engine_); });
-  for (const std::string& line : newest.skipped) say("warning: " + line);
+  const auto newest = load_newest(folder_.checkpoints(), [&](const CheckpointManifest& manifest) {
+    if (manifest.info.state.contains(kWeightsOnly))
+      throw UserError("weights without optimizer state cannot be resumed; start a run with model.restore_from_path={}",
+                      folder_.path().string());
+    return checkpoint_tensors(*engine_);
+  });
+  for (const std::string& line : newest.skipped) warn(line);
   if (!newest.checkpoint) return false;
   const CheckpointInfo& info = newest.checkpoint->manifest.info;
   engine_->restore_updates(info.state.at("updates").get<int64_t>());
@@ -144,6 +167,11 @@ bool Trainer::load_checkpoint_if_there() {
   consumed_samples_ = info.consumed_samples;
   validation_loss_ = info.validation_loss;
   return true;
+}
+
+void Trainer::restore_weights() {
+  load_checkpoint(*restored_, parameter_tensors(*engine_));
+  engine_->restore_updates(0);
 }
 
 }  // namespace trireme

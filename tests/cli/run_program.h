@@ -16,9 +16,8 @@ struct ProgramResult {
   std::string output;  // stdout and stderr together
 };
 
-inline ProgramResult run_program(const std::string& arguments, const std::string& environment = "") {
-  const std::string command = environment + " " + TRIREME_BINARY + " " + arguments + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
+inline ProgramResult run_shell(const std::string& command) {
+  FILE* pipe = ::popen(("{ " + command + "; } 2>&1").c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("cannot start " + command);
   ProgramResult result;
   std::array<char, 4096> buffer{};
@@ -26,6 +25,10 @@ inline ProgramResult run_program(const std::string& arguments, const std::string
   const int status = ::pclose(pipe);
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
+}
+
+inline ProgramResult run_program(const std::string& arguments, const std::string& environment = "") {
+  return run_shell(environment + " " + TRIREME_BINARY + " " + arguments);
 }
 
 inline int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "base/file.h"
@@ -106,8 +107,85 @@ TEST_F(TrainTest, SummaryHasWhatIsPromised) {
   const auto summary = nlohmann::json::parse(read_file(folder_ / "run" / "summary.json", 1 << 20));
   EXPECT_EQ(summary.at("steps_done").get<int>(), 40);
   EXPECT_GT(summary.at("tokens_per_second").get<double>(), 0);
-  for (const char* file : {"recipe.yaml", "dllogger/rank-0/dllogger.json"})
+}
+
+// The names that scripts of the reference systems' users look for; docs/logs.md says what each is.
+TEST_F(TrainTest, TheFolderHasEveryPromisedFile) {
+  const auto result = run_program(train("run", "--mllog exp_manager.files_to_copy=[" + (folder_ / "text.txt").string() + "]"));
+  ASSERT_EQ(result.status, 0) << result.output;
+  for (const char* file : {"recipe.yaml", "hparams.yaml", "cmd-args.log", "git-info.log", "joblog.log", "lightning_logs.txt",
+                           "nemo_error_log.txt", "nemo_log_globalrank-0_localrank-0.txt", "dllogger/rank-0/dllogger.json",
+                           "metrics.csv", "mllog.txt", "summary.json", "checkpoints", "text.txt"})
     EXPECT_TRUE(fs::exists(folder_ / "run" / file)) << file;
+  const auto text_of = [&](const char* file) { return read_file(folder_ / "run" / file, 1 << 20); };
+  EXPECT_TRUE(text_of("hparams.yaml").starts_with("cfg:\n  micro_batch_size: 2\n"));
+  EXPECT_TRUE(contains(text_of("cmd-args.log"), "small.yaml exp_manager.explicit_log_dir="));
+  EXPECT_TRUE(contains(text_of("git-info.log"), "commit hash: "));
+  EXPECT_TRUE(contains(text_of("joblog.log"), "STATUS=finished\n"));
+  EXPECT_TRUE(contains(text_of("lightning_logs.txt"), "`Trainer.fit` stopped: `max_steps=40` reached.\n"));
+  EXPECT_TRUE(contains(text_of("nemo_log_globalrank-0_localrank-0.txt"), "model FLOPs a sample (formula full"));
+}
+
+TEST_F(TrainTest, KeysThatSteerLogsDoWhatTheySay) {
+  const auto data_of = [&](const std::string& run, size_t line) {
+    std::istringstream file(read_file(folder_ / run / "dllogger/rank-0/dllogger.json", 1 << 20));
+    std::string text;
+    for (size_t i = 0; i <= line; ++i) std::getline(file, text);
+    return nlohmann::json::parse(text.substr(4)).at("data");
+  };
+  const std::string timing = "train_step_timing in s", raw = "train_step_timing_raw in s";
+  ASSERT_EQ(run_program(train("plain", "trainer.max_steps=12")).status, 0);
+  EXPECT_EQ(lines_of(read_file(folder_ / "plain/dllogger/rank-0/dllogger.json", 1 << 20)), 13);
+  EXPECT_NE(data_of("plain", 12).at(timing), data_of("plain", 12).at(raw));
+
+  ASSERT_EQ(run_program(train("raw", "trainer.max_steps=12 exp_manager.step_timing_kwargs.buffer_size=-1")).status, 0);
+  EXPECT_EQ(data_of("raw", 12).at(timing), data_of("raw", 12).at(raw));
+
+  ASSERT_EQ(run_program(train("untimed", "trainer.max_steps=2 exp_manager.log_step_timing=false")).status, 0);
+  EXPECT_FALSE(data_of("untimed", 1).contains(timing));
+
+  ASSERT_EQ(run_program(train("sparse", "trainer.max_steps=12 trainer.log_every_n_steps=5")).status, 0);
+  EXPECT_EQ(lines_of(read_file(folder_ / "sparse/dllogger/rank-0/dllogger.json", 1 << 20)), 3);  // steps 4 and 9
+  EXPECT_EQ(data_of("sparse", 1).at("global_step"), 4);
+
+  const auto said = run_program(train("said", "trainer.max_steps=2 exp_manager.dllogger_logger_kwargs.stdout=true"));
+  EXPECT_TRUE(contains(said.output, " - 1 reduced_train_loss : "));
+
+  const std::string none =
+      "trainer.max_steps=2 exp_manager.create_dllogger_logger=false exp_manager.create_tensorboard_logger=false";
+  ASSERT_EQ(run_program(train("none", none)).status, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "none/dllogger"));
+  for (const auto& entry : fs::directory_iterator(folder_ / "none"))
+    EXPECT_FALSE(entry.path().filename().string().starts_with("events.")) << entry.path();
+}
+
+TEST_F(TrainTest, AFailureStandsInTheErrorLog) {
+  ASSERT_EQ(run_program(train("run", "trainer.max_steps=10")).status, 0);
+  const auto result = run_program(train("run", "model.num_layers=3 --resume"));
+  EXPECT_NE(result.status, 0);
+  const std::string errors = read_file(folder_ / "run/nemo_error_log.txt", 1 << 20);
+  EXPECT_TRUE(contains(errors, "[NeMo E "));
+  EXPECT_TRUE(contains(read_file(folder_ / "run/joblog.log", 1 << 20), "STATUS=failed\n"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/recipe.1.yaml"));  // that of the run before
+}
+
+TEST_F(TrainTest, BenchmarkMeasuresAndSavesNothing) {
+  const auto result = run_program(train("run", "--benchmark trainer.max_steps=12"));
+  ASSERT_EQ(result.status, 0) << result.output;
+  for (const char* words : {"data    mock", "step time    mean ", "by the full formula", "by the causal formula",
+                            "slowest      rank 0", "memory       rank 0 "})
+    EXPECT_TRUE(contains(result.output, words));
+  EXPECT_FALSE(fs::exists(folder_ / "run/checkpoints"));
+  const auto report = nlohmann::json::parse(read_file(folder_ / "run/benchmark.json", 1 << 20));
+  EXPECT_EQ(report.at("averaged_steps"), 7);  // of 12, without 5 of warm-up
+  EXPECT_TRUE(report.at("validation_loss").is_null());
+  EXPECT_GT(report.at("rates").at("full").at("mfu").get<double>(), 0);
+  EXPECT_GT(report.at("ranks").at(0).at("peak_memory_bytes").get<int64_t>(), 1 << 20);
+
+  const auto printed = run_program(train("json", "--benchmark --json trainer.max_steps=2"));
+  const size_t begin = printed.output.find("\n{\n");  // after what went to stderr
+  ASSERT_NE(begin, std::string::npos) << printed.output;
+  EXPECT_EQ(nlohmann::json::parse(printed.output.substr(begin)).at("steps"), 2);
 }
 
 TEST_F(TrainTest, GenerateIsRepeatable) {
@@ -140,6 +218,8 @@ TEST_F(TrainTest, MistakesAreAnsweredInOneLine) {
       {train("run", "trainer.precision=16"), "fp16"},
       {train("run", "model.encoder_seq_length=100000 model.max_position_embeddings=100000"), "encoder_seq_length"},
       {train("run", "--resume"), "no checkpoint"},
+      {train("run", "--resume --benchmark"), "--benchmark and --resume"},
+      {train("run", "exp_manager.files_to_copy=[/no/such/file]"), "files_to_copy"},
       {train("used"), "earlier run"},
       {"train demo --no-such-flag", "--no-such-flag"},
       {"generate /no/such/folder", "/no/such/folder"},

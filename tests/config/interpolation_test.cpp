@@ -30,6 +30,11 @@ TEST(Interpolation, ReplacesReferences) {
       {"a: ${multiply:${multiply:2,3},${divide_floor:${b},2}}\nb: 5\n", "{a:12,b:5}"},
       {"a: ${divide_ceil:7,2}\nb: ${divide_floor:7,2}\nc: ${divide_ceil:-7,2}\nd: ${divide_floor:-7,2}\n", "{a:4,b:3,c:-3,d:-4}"},
       {"a: ${divide_ceil:6,3}\nb: ${divide_floor:7.5,2}\n", "{a:2,b:3}"},
+      {"a: ${sum:${.b},-1}\nb: 96\nc: ${sum:0.5,1}\n", "{a:95,b:96,c:1.5}"},
+      {"a: ${oc.env:TRIREME_NOT_SET,125}\nb: ${oc.env:TRIREME_NOT_SET,${c}/x}\nc: y\n", "{a:125,b:y/x,c:y}"},
+      // recipes of the launcher stand under `training` and say so even when they are used alone
+      {"x: 1\ny: ${training.x}\n", "{x:1,y:1}"},
+      {"training: {x: 1}\nx: 2\ny: ${training.x}\n", "{training:{x:1},x:2,y:1}"},
       {"a: $5 {b} $\n", "{a:$5 {b} $}"},
       {"a: ???\n", "{a:???}"},
   };
@@ -60,11 +65,17 @@ TEST(Interpolation, Mistakes) {
       {"a: ${}\n", "a=${}: a reference must name a key (i.yaml:1)"},
       {"a: ${..}\n", "a=${..}: a reference must name a key (i.yaml:1)"},
       {"a: ${b}\nb: ???\n", "b: must be given, because a refers to it (i.yaml:2)"},
-      {"a: ${power:2,3}\n", "a=${power:2,3}: there is no power; use multiply, divide_ceil or divide_floor (i.yaml:1)"},
+      {"a: ${power:2,3}\n",
+       "a=${power:2,3}: there is no power; use multiply, sum, divide_ceil, divide_floor, oc.env or hydra (i.yaml:1)"},
       {"a: ${multiply:2}\n", "a=${multiply:2}: multiply needs two numbers, not 1 (i.yaml:1)"},
       {"a: ${multiply:2,x}\n", "a=${multiply:2,x}: multiply needs numbers, not 'x' (i.yaml:1)"},
       {"a: ${divide_floor:2,0}\n", "a=${divide_floor:2,0}: divide_floor of 2 and 0 is not a number (i.yaml:1)"},
       {"a: ${divide_ceil:2.0,0.0}\n", "a=${divide_ceil:2.0,0.0}: divide_ceil of 2.0 and 0.0 is not a number (i.yaml:1)"},
+      {"a: ${oc.env:TRIREME_NOT_SET}\n",
+       "a=${oc.env:TRIREME_NOT_SET}: the environment variable TRIREME_NOT_SET is not set; set it or give a=VALUE (i.yaml:1)"},
+      {"a: ${hydra:runtime.cwd}\n", "a=${hydra:runtime.cwd}: of hydra: there is only runtime.choices.GROUP (i.yaml:1)"},
+      {"a: ${hydra:runtime.choices.g}\n", "a=${hydra:runtime.choices.g}: the defaults list has no g (i.yaml:1)"},
+      {"a: ${data_dir}/x\n", "a=${data_dir}/x: data_dir must be given; add for example data_dir=/path/to/it (i.yaml:1)"},
       {"a: ${multiply:9223372036854775807,2}\n",
        "a=${multiply:9223372036854775807,2}: multiply of 9223372036854775807 and 2 is not a number (i.yaml:1)"},
   };
@@ -72,6 +83,28 @@ TEST(Interpolation, Mistakes) {
     Tree tree = read_yaml(c.text, "i.yaml");
     EXPECT_EQ(user_error_of([&] { resolve_interpolations(tree); }), c.expected) << c.text;
   }
+}
+
+TEST(Interpolation, EnvironmentAndChoices) {
+  setenv("TRIREME_TEST_NUMBER", "5", 1);
+  InterpolationContext context;
+  context.choice = [](const std::string& group) { return group == "training" ? "gpt3/5b" : ""; };
+  Tree tree = read_yaml("a: ${oc.env:TRIREME_TEST_NUMBER,3}\nb: ${hydra:runtime.choices.training}\n", "i.yaml");
+  resolve_interpolations(tree, context);
+  unsetenv("TRIREME_TEST_NUMBER");
+  EXPECT_EQ(tree.find("a")->integer(), 5);
+  EXPECT_EQ(tree.find("b")->string(), "gpt3/5b");
+}
+
+TEST(Interpolation, WhatNobodyReadsMayReferToNothing) {
+  InterpolationContext context;
+  context.may_dangle = [](const std::string& key) { return key == "run.folder"; };
+  Tree tree = read_yaml("run: {folder: '${nowhere}/x', name: '${n}'}\nn: 1\n", "i.yaml");
+  resolve_interpolations(tree, context);
+  EXPECT_EQ(tree.text(), "{run:{folder:${nowhere}/x,name:1},n:1}");
+  tree = read_yaml("run: {folder: '${nowhere}', name: '${.folder}'}\n", "i.yaml");
+  EXPECT_EQ(user_error_of([&] { resolve_interpolations(tree, context); }),
+            "run.folder=${nowhere}: the recipe has no nowhere (i.yaml:1)");
 }
 
 TEST(Interpolation, CannotExplode) {

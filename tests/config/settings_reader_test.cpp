@@ -32,27 +32,41 @@ TEST(SettingsReader, AnEmptyRecipeGivesTheDefaults) {
 
 TEST(SettingsReader, EveryFieldCanBeChangedAndWrittenBack) {
   // A value other than the default for every key: no row may read or write a member of another one.
-  const char* text =
-      "trainer: {num_nodes: 2, devices: 3, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5,\n"
-      "  val_check_interval: 6, limit_val_batches: 8, gradient_clip_val: 0.5, on_nonfinite: stop, backend: reference, threads: "
-      "9}\n"
-      "exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, resume_if_exists: true, resume_ignore_no_checkpoint: "
-      "true,\n"
-      "  create_checkpoint_callback: false, create_dllogger_logger: false, create_tensorboard_logger: false,\n"
-      "  step_timing_kwargs: {buffer_size: 11},\n"
-      "  checkpoint_callback_params: {every_n_train_steps: 12, save_top_k: 13, keep_last: 14}}\n"
-      "model: {micro_batch_size: 15, global_batch_size: 16, rampup_batch_size: [17, 18, 19], tensor_model_parallel_size: 20,\n"
-      "  pipeline_model_parallel_size: 21, context_parallel_size: 22, sequence_parallel: true, encoder_seq_length: 23,\n"
-      "  max_position_embeddings: 24, num_layers: 25, hidden_size: 26, ffn_hidden_size: 27, num_attention_heads: 28,\n"
-      "  num_query_groups: 29, kv_channels: 30, vocab_size: 31, make_vocab_size_divisible_by: 32, init_method_std: 0.33,\n"
-      "  use_scaled_init_method: false, hidden_dropout: 0.34, attention_dropout: 0.35, normalization: rmsnorm,\n"
-      "  layernorm_epsilon: 0.36, position_embedding_type: rope, rotary_percentage: 0.37, rotary_base: 38.0, activation: "
-      "gelu_erf,\n"
-      "  bias: false, share_embeddings_and_output_weights: false, parallel_residual: true,\n"
-      "  activations_checkpoint_granularity: full, activations_checkpoint_method: block, activations_checkpoint_num_layers: 39,\n"
-      "  seed: 40, optim: {name: fused_adam, lr: 0.41, weight_decay: 0.42, betas: [0.43, 0.44], eps: 0.45,\n"
-      "    sched: {name: constant, warmup_steps: 46, constant_steps: 47, min_lr: 0.48}},\n"
-      "  data: {data_impl: text, data_prefix: [a, b], splits_string: '1,2,3'}}\n";
+  const char* text = R"(
+batch_size: 330
+micro_batch_size: 15
+trainer: {num_nodes: 2, devices: 3, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5, max_epochs: 3,
+  console_every_n_steps: 7, limit_train_batches: 4, val_check_interval: 6, limit_val_batches: 0.25, gradient_clip_val: 0.5, on_nonfinite: stop,
+  backend: reference, threads: 9}
+exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, version: mine, use_datetime_version: false,
+  dllogger_logger_kwargs: {json_file: log.json, stdout: true}, log_step_timing: false, log_tflops_per_sec_per_gpu: false,
+  files_to_copy: [one], resume_if_exists: true, resume_ignore_no_checkpoint: true,
+  resume_from_checkpoint: from, create_checkpoint_callback: false, create_dllogger_logger: false,
+  create_tensorboard_logger: false, step_timing_kwargs: {buffer_size: 11},
+  checkpoint_callback_params: {every_n_train_steps: 12, save_top_k: 13, mode: max, keep_last: 14}}
+model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 18, 19], tensor_model_parallel_size: 20,
+  pipeline_model_parallel_size: 21, virtual_pipeline_model_parallel_size: 5, context_parallel_size: 22, sequence_parallel: true,
+  encoder_seq_length: 23, max_position_embeddings: 24, num_layers: 25, hidden_size: 26, ffn_hidden_size: 27,
+  num_attention_heads: 28, num_query_groups: 29, kv_channels: 30, vocab_size: 31, make_vocab_size_divisible_by: 32,
+  init_method_std: 0.33, use_scaled_init_method: false, hidden_dropout: 0.34, attention_dropout: 0.35, normalization: rmsnorm,
+  layernorm_zero_centered_gamma: true, layernorm_epsilon: 0.36, do_layer_norm_weight_decay: true, position_embedding_type: rope,
+  rotary_percentage: 0.37, rotary_base: 38.0, activation: gelu_erf, bias: false, share_embeddings_and_output_weights: false,
+  parallel_residual: true, activations_checkpoint_granularity: full, activations_checkpoint_method: block,
+  activations_checkpoint_num_layers: 39, num_micro_batches_with_partial_activation_checkpoints: 49,
+  activations_checkpoint_layers_per_pipeline: 50, seed: 40, resume_from_checkpoint: elsewhere, restore_from_path: start,
+  overlap_p2p_comm: true,
+  batch_p2p_comm: false, ub_tp_comm_overlap: true, enable_cuda_graph: true, fp8: true, fp8_hybrid: false, fp8_e4m3: true,
+  fp8_params: true, fp8_wgrad: false, fp8_margin: 51, fp8_interval: 52, fp8_amax_history_len: 53,
+  fp8_amax_compute_algo: most_recent, reduce_amax: false,
+  nsys_profile: {enabled: true, trace: [osrt], start_step: 54, end_step: 55, ranks: [56], gen_shape: true},
+  tokenizer: {library: sentencepiece, type: bpe, model: spm.model},
+  optim: {name: fused_adam, lr: 0.41, weight_decay: 0.42, betas: [0.43, 0.44], eps: 0.45, bucket_cap_mb: 57,
+    overlap_grad_sync: true, overlap_param_sync: true, grad_sync_dtype: bf16,
+    sched: {name: constant, warmup_steps: 46.5, constant_steps: 47, min_lr: 0.48, max_steps_for_lr_sched: 58.5}},
+  data: {data_impl: mock_legacy, data_prefix: {train: [a, b], validation: [c], test: [d]}, splits_string: '1,2,3',
+    mock_dataset: true, legacy_dataset: true, shuffle_documents: false, no_seqlen_plus_one_input_tokens: true,
+    validation_drop_last: false, pad_samples_to_global_batch_size: true}}
+)";
   const Tree recipe = read_yaml(text, "r.yaml");
   const ReadSettings read = read_settings(recipe);
   EXPECT_TRUE(read.ignored_keys.empty());
@@ -60,7 +74,8 @@ TEST(SettingsReader, EveryFieldCanBeChangedAndWrittenBack) {
   for (const Field& field : settings_fields()) {
     ASSERT_NE(recipe.find(field.key), nullptr) << field.key;
     EXPECT_EQ(written.find(field.key)->text(), recipe.find(field.key)->text()) << field.key;
-    EXPECT_NE(written.find(field.key)->text(), defaults.find(field.key)->text()) << field.key;
+    const Tree* usual = defaults.find(field.key);
+    EXPECT_TRUE(usual == nullptr || usual->text() != written.find(field.key)->text()) << field.key;
   }
   const Settings again = read_settings(read_yaml(to_yaml(read.settings), "again.yaml")).settings;
   EXPECT_EQ(to_yaml(again), to_yaml(read.settings));
@@ -104,8 +119,52 @@ TEST(SettingsReader, OtherNotations) {
   EXPECT_EQ(settings_with("trainer.max_time", "01:02:03:04").trainer.max_time, 93784);
   EXPECT_EQ(settings_with("trainer.max_steps", "1e5").trainer.max_steps, 100000);
   EXPECT_EQ(settings_with("trainer.limit_val_batches", "0.0").trainer.limit_val_batches, 0);
+  EXPECT_EQ(settings_with("exp_manager.resume_if_exists", "1").exp_manager.resume_if_exists, true);
+  EXPECT_EQ(settings_with("model.optim.sched.warmup_steps", "132.5").model.optim.sched.warmup_steps, 132.5);
+  EXPECT_EQ(settings_with("model.normalization", "LayerNorm").model.normalization, Normalization::layernorm);
+  EXPECT_EQ(settings_with("model.layernorm_zero_centered_gamma", "true").model.normalization, Normalization::layernorm1p);
+  EXPECT_EQ(settings_with("model.data.mock_dataset", "true").model.data.data_impl, "mock");
+  EXPECT_EQ(settings_with("model.data.legacy_dataset", "true").model.data.data_impl, "mock_legacy");
   EXPECT_EQ(settings_with("model.data.data_prefix", "one.txt").model.data.data_prefix, std::vector<std::string>{"one.txt"});
   EXPECT_EQ(settings_with("model.tokenizer.type", "GPT2BPETokenizer").model.vocab_size, 50257);
+}
+
+TEST(SettingsReader, SharesOfAnEpochAsLightningHasThem) {
+  const auto trainer = [](const std::string& keys) {
+    return read_settings(read_yaml("trainer: {max_steps: 100, " + keys + "}", "r.yaml")).settings.trainer;
+  };
+  EXPECT_EQ(trainer("val_check_interval: 1").val_check_interval, 1);
+  EXPECT_EQ(trainer("val_check_interval: 1.0").val_check_interval, 100);
+  EXPECT_EQ(trainer("val_check_interval: 0.25").val_check_interval, 25);
+  EXPECT_EQ(trainer("val_check_interval: 0.001").val_check_interval, 1);
+  EXPECT_EQ(trainer("val_check_interval: 30.0").val_check_interval, 30);
+  EXPECT_EQ(trainer("limit_val_batches: 1").limit_val_batches, 1);
+  EXPECT_EQ(trainer("limit_val_batches: 1.0").limit_val_share, 1);
+  EXPECT_EQ(trainer("limit_val_batches: 1.0").limit_val_batches, 0);
+  EXPECT_EQ(trainer("limit_train_batches: 20").max_steps, 100);
+  EXPECT_EQ(trainer("limit_train_batches: 20, max_epochs: 2").max_steps, 40);
+  EXPECT_EQ(trainer("limit_train_batches: 20, max_epochs: 1000").max_steps, 100);
+  EXPECT_EQ(trainer("limit_train_batches: 1.0, max_epochs: 1").max_steps, 100);
+  EXPECT_EQ(trainer("max_epochs: -1").max_steps, 100);
+}
+
+TEST(SettingsReader, LitgptCountsTheSamplesOfADevice) {
+  const auto model = [](const std::string& keys) {
+    return read_settings(read_yaml("trainer: {devices: 4}\n" + keys, "r.yaml")).settings.model;
+  };
+  EXPECT_EQ(model("batch_size: 125\nmicro_batch_size: 5").micro_batch_size, 5);
+  EXPECT_EQ(model("batch_size: 125\nmicro_batch_size: 5").global_batch_size, 500);
+  EXPECT_EQ(model("batch_size: 6\nmicro_batch_size: 6\nmodel: {tensor_model_parallel_size: 2}").global_batch_size, 24);
+  const auto error = [&](const std::string& keys) { return user_error_of([&] { model(keys); }); };
+  EXPECT_EQ(error("batch_size: 5\nmicro_batch_size: 125"),
+            "micro_batch_size=125 is larger than batch_size=5, which leaves 0 micro-batches to accumulate; they are swapped: use "
+            "batch_size=125 micro_batch_size=5");
+  EXPECT_EQ(error("batch_size: 125\nmicro_batch_size: 6"),
+            "micro_batch_size=6 does not divide batch_size=125; use for example batch_size=120");
+  EXPECT_EQ(error("batch_size: 125"), "micro_batch_size must be given beside batch_size");
+  EXPECT_EQ(error("batch_size: 125\nmicro_batch_size: 5\nmodel: {global_batch_size: 125}"),
+            "model.global_batch_size=125 contradicts batch_size=125, which asks for 500; remove one of them, for example with "
+            "~batch_size");
 }
 
 TEST(SettingsReader, ValuesThatNoSettingAccepts) {
@@ -120,8 +179,10 @@ TEST(SettingsReader, ValuesThatNoSettingAccepts) {
       {"trainer.max_steps", "null", "trainer.max_steps=null: expected an integer from 1 to 1000000000000"},
       {"trainer.max_steps", "[1]", "trainer.max_steps=[1]: expected an integer from 1 to 1000000000000"},
       {"trainer.max_steps", "???", "trainer.max_steps must be given: an integer from 1 to 1000000000000"},
-      {"trainer.limit_val_batches", "1.0",
-       "trainer.limit_val_batches=1.0: a share of the dataset is not supported; give a whole number"},
+      {"trainer.limit_val_batches", "1.5",
+       "trainer.limit_val_batches=1.5: expected an integer from 0 to 1000000000000, or a share from 0.0 to 1.0"},
+      {"trainer.limit_val_batches", "-0.5",
+       "trainer.limit_val_batches=-0.5: expected an integer from 0 to 1000000000000, or a share from 0.0 to 1.0"},
       {"trainer.max_time", "3600", "trainer.max_time=3600: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
       {"trainer.max_time", "'01:02:03'",
        "trainer.max_time=01:02:03: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
@@ -135,15 +196,17 @@ TEST(SettingsReader, ValuesThatNoSettingAccepts) {
       {"model.hidden_dropout", ".nan", "model.hidden_dropout=.nan: expected a number from 0 to below 1"},
       {"model.hidden_dropout", "-0.1", "model.hidden_dropout=-0.1: expected a number from 0 to below 1"},
       {"model.rotary_percentage", "1.5", "model.rotary_percentage=1.5: expected a number from 0 to 1"},
-      {"model.bias", "1", "model.bias=1: expected true or false"},
+      {"model.bias", "2", "model.bias=2: expected true or false"},
       {"model.activation", "relu", "model.activation=relu: expected gelu, fast-swiglu, swiglu or gelu_erf"},
       {"model.optim.betas", "0.9", "model.optim.betas=0.9: expected a list of two numbers such as [0.9, 0.95]"},
       {"model.optim.betas", "[0.9, 1]", "model.optim.betas=[0.9,1]: expected a number from 0 to below 1"},
       {"model.optim.name", "sgd",
        "model.optim.name=sgd: expected adamw, fused_adam, distributed_fused_adam or mcore_distributed_optim"},
       {"model.data.data_prefix", "[[a]]", "model.data.data_prefix=[[a]]: expected a list of text, not of lists or maps"},
-      {"model.data.data_impl", "mmap",
-       "model.data.data_impl=mmap: indexed datasets are not supported in this version; use mock, mock_legacy or text"},
+      {"model.data.data_impl", "retro", "model.data.data_impl=retro: expected mock, mock_legacy, text or mmap"},
+      {"model.data.data_prefix", "{train: [a], dev: [b]}",
+       "model.data.data_prefix={train:[a],dev:[b]}: expected train, validation and test, not dev"},
+      {"trainer.backend", "cuda", "trainer.backend=cuda: this build has no cuda backend; use cpu or reference"},
       {"model.data.seq_length", "1024", "model.data.seq_length=1024: must equal model.encoder_seq_length=2048"},
       {"exp_manager.name", "[a]", "exp_manager.name=[a]: expected text"},
   };
@@ -167,10 +230,9 @@ TEST(SettingsReader, UnsupportedRequestsSaySo) {
     const char *key, *off, *on, *reason;
   };
   const Case cases[] = {
-      {"model.fp8", "false", "true", "FP8 is not supported in this version; use false"},
       {"model.fsdp", "false", "true", "full sharding (FSDP) is not supported; use false"},
       {"model.num_moe_experts", "null", "8", "mixture of experts is not supported; remove it"},
-      {"model.virtual_pipeline_model_parallel_size", "1", "6", "needs ranks; only 1 is supported in this version"},
+      {"model.cpu_offloading", "false", "true", "keeping activations or weights in host memory is not supported; use false"},
       {"exp_manager.ema.enable", "false", "true", "averaged weights (EMA) are not supported; use false"},
       {"model.ffn_dropout", "0.0", "0.1", "dropout inside the MLP is not supported; use 0"},
   };
@@ -184,7 +246,7 @@ TEST(SettingsReader, KnownKeysWithoutEffectAreReportedOnce) {
   const Tree recipe = read_yaml(
       "name: gpt\nrun: {name: a, results_dir: \"???\"}\ntrainer: {logger: false, accelerator: gpu}\n"
       "exp_manager: {ema: {decay: 0.9}}\n"
-      "model: {native_amp_init_scale: 4294967296, nsys_profile: {enabled: false, ranks: [0]}, fp8_margin: 0}\n",
+      "model: {native_amp_init_scale: 4294967296, use_emha: false, moe_z_loss_coeff: 0.1}\n",
       "r.yaml");
   const std::vector<std::string> expected = {"name",
                                              "run",
@@ -192,8 +254,8 @@ TEST(SettingsReader, KnownKeysWithoutEffectAreReportedOnce) {
                                              "trainer.accelerator",
                                              "exp_manager.ema.decay",
                                              "model.native_amp_init_scale",
-                                             "model.nsys_profile",
-                                             "model.fp8_margin"};
+                                             "model.use_emha",
+                                             "model.moe_z_loss_coeff"};
   EXPECT_EQ(read_settings(recipe).ignored_keys, expected);
 }
 

@@ -26,7 +26,8 @@ TEST(Validate, AcceptsSettingsThatFitTogether) {
       [](Settings& s) { s.model.activations_checkpoint_granularity = RecomputeGranularity::full; },
       [](Settings& s) { s.model.activations_checkpoint_num_layers = 99; },
       [](Settings& s) {
-        s.model.data = {"text", {"a.txt"}, "1"}, s.model.vocab_size = 0;
+        s.model.data.data_impl = "text", s.model.data.data_prefix = {"a.txt"}, s.model.data.splits_string = "1";
+        s.model.vocab_size = 0;
       },
       [](Settings& s) { s.model.data.splits_string = "0.9/0.05/0.05"; },
       [](Settings& s) { s.model.optim.sched.min_lr = s.model.optim.lr; },
@@ -52,14 +53,6 @@ TEST(Validate, NamesTheKeyTheValueAndWhatWouldWork) {
   };
   const char* splits_hint = ": expected shares of training, validation and test data such as 99990,8,2";
   const Case cases[] = {
-      {[](Settings& s) { s.trainer.num_nodes = 2; }, "trainer.num_nodes=2: needs ranks; only 1 is supported in this version"},
-      {[](Settings& s) { s.trainer.devices = 8; }, "trainer.devices=8: needs ranks; only 1 is supported in this version"},
-      {[](Settings& s) { s.model.tensor_model_parallel_size = 4; },
-       "model.tensor_model_parallel_size=4: needs ranks; only 1 is supported in this version"},
-      {[](Settings& s) { s.model.pipeline_model_parallel_size = 4; },
-       "model.pipeline_model_parallel_size=4: needs ranks; only 1 is supported in this version"},
-      {[](Settings& s) { s.model.context_parallel_size = 2; },
-       "model.context_parallel_size=2: needs ranks; only 1 is supported in this version"},
       {[](Settings& s) { s.model.num_attention_heads = 7; },
        "model.num_attention_heads=7 does not divide model.hidden_size=768; use 1, 2, 3, 4, 6, 8, 12 or 16, or set "
        "model.kv_channels"},
@@ -99,12 +92,12 @@ TEST(Validate, NamesTheKeyTheValueAndWhatWouldWork) {
          s.model.activations_checkpoint_granularity = RecomputeGranularity::full;
          s.model.activations_checkpoint_num_layers = 13;
        },
-       "model.activations_checkpoint_num_layers=13: expected 1 to model.num_layers=12"},
+       "model.activations_checkpoint_num_layers=13: expected 1 to 12, the layers of the model"},
       {[](Settings& s) {
          s.model.activations_checkpoint_granularity = RecomputeGranularity::full;
          s.model.activations_checkpoint_num_layers = 0;
        },
-       "model.activations_checkpoint_num_layers=0: expected 1 to model.num_layers=12"},
+       "model.activations_checkpoint_num_layers=0: expected 1 to 12, the layers of the model"},
       {[](Settings& s) { s.model.optim.sched.min_lr = 1; },
        "model.optim.sched.min_lr=1 is larger than model.optim.lr=0.0006; use at most that"},
       {[](Settings& s) { s.model.vocab_size = 0; },
@@ -115,6 +108,18 @@ TEST(Validate, NamesTheKeyTheValueAndWhatWouldWork) {
          s.model.data.data_impl = "text", s.model.data.data_prefix = {"0.5", "a.txt"};
        },
        "model.data.data_prefix: weights such as 0.5 are not supported with data_impl text; list only files"},
+      {[](Settings& s) { s.model.data.data_impl = "mmap"; },
+       "model.data.data_prefix must be given: data_impl mmap needs datasets, for example [1.0, data/my-gpt3_00_text_document]"},
+      {[](Settings& s) { s.model.fp8.enabled = true, s.model.fp8.hybrid = false; },
+       "model.fp8=true with model.fp8_hybrid=false and model.fp8_e4m3=false: one of the two must be true; use fp8_hybrid"},
+      {[](Settings& s) { s.model.fp8.enabled = true, s.model.fp8.e4m3 = true; },
+       "model.fp8=true with model.fp8_hybrid=true and model.fp8_e4m3=true: one of the two must be true; use fp8_hybrid"},
+      {[](Settings& s) { s.model.profile.enabled = true, s.model.profile.start_step = 11; },
+       "model.nsys_profile.end_step=10 lies before model.nsys_profile.start_step=11; use at least that"},
+      {[](Settings& s) {
+         s.model.profile.enabled = true, s.model.profile.ranks = {0, 8};
+       },
+       "model.nsys_profile.ranks: there is no rank 8; use ranks from 0 to 0"},
       {[](Settings& s) { s.model.hidden_size = 1 << 20, s.model.num_layers = 10'000, s.model.num_attention_heads = 1 << 13; },
        "model.hidden_size=1048576 with model.num_layers=10000 makes 4.4e+16 parameters; the limit is 1e+15"},
       {[](Settings& s) {

@@ -21,7 +21,7 @@ class ConsoleTest : public testing::Test {
   ~ConsoleTest() override { close(descriptor); }
 
   ConsoleOptions piped(int64_t total, int64_t every = 1) const {
-    return {.total_steps = total, .log_every_n_steps = every, .descriptor = descriptor, .terminal = {}};
+    return {.total_steps = total, .every_n_steps = every, .descriptor = descriptor, .terminal = {}};
   }
   ConsoleOptions on_terminal(int64_t total, int64_t every = 1) const {
     ConsoleOptions options = piped(total, every);
@@ -136,7 +136,7 @@ TEST_F(ConsoleTest, APipeGetsNeitherBarNorColour) {
       record.skipped = true;
       console.step(record);
     }
-    console.message("a word");
+    console.message(Severity::info, "a word");
   }
   EXPECT_EQ(output().find_first_of("\r\x1b"), std::string::npos);
   EXPECT_EQ(lines().size(), 6u);
@@ -193,9 +193,9 @@ TEST_F(ConsoleTest, BarIsRedrawnAtMostTenTimesASecond) {
 
 TEST_F(ConsoleTest, MessagesDoNotTearTheBar) {
   Console console(on_terminal(300), clock);
-  console.message("before the first step");
+  console.message(Severity::info, "before the first step");
   console.step(ordinary_record(0));
-  console.message("checkpoint saved");
+  console.message(Severity::info, "checkpoint saved");
   const auto rows = screen(output());
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0], "before the first step");
@@ -211,7 +211,7 @@ TEST_F(ConsoleTest, MessagesFromThreadsStayWhole) {
     std::vector<std::jthread> threads;
     for (char letter : {'a', 'b', 'c'}) {
       threads.emplace_back([&console, letter] {
-        for (int i = 0; i < 50; ++i) console.message(std::string(40, letter));
+        for (int i = 0; i < 50; ++i) console.message(Severity::info, std::string(40, letter));
       });
     }
   }

@@ -61,28 +61,16 @@ TEST(Flops, HeadWidthIsItsOwnNumber) {
   EXPECT_EQ(model_flops_per_sample(model, FlopsFormula::full) - narrow, 3 * T * (8 * C * C + 4 * T * C));
 }
 
-TEST(Flops, PeaksByDriverName) {
-  EXPECT_EQ(gpu_peak("NVIDIA H100 80GB HBM3", PeakPrecision::bf16)->tflops, 989);
-  EXPECT_EQ(gpu_peak("NVIDIA H100 PCIe", PeakPrecision::bf16)->tflops, 756.5);
-  EXPECT_EQ(gpu_peak("NVIDIA H200", PeakPrecision::fp8)->tflops, 1978);
-  EXPECT_EQ(gpu_peak("NVIDIA H200", PeakPrecision::fp8)->name, "NVIDIA H200, fp8 dense");
-  EXPECT_EQ(gpu_peak("NVIDIA B200", PeakPrecision::bf16)->tflops, 2250);
-  EXPECT_EQ(gpu_peak("NVIDIA GB200", PeakPrecision::bf16)->tflops, 2500);
-  EXPECT_EQ(gpu_peak("NVIDIA A100-SXM4-80GB", PeakPrecision::bf16)->tflops, 312);
-  EXPECT_FALSE(gpu_peak("NVIDIA A100-SXM4-80GB", PeakPrecision::fp8));
-  EXPECT_FALSE(gpu_peak("Some Future GPU", PeakPrecision::bf16));
-}
-
 // The figures that the reference tool prints for its own example log.
 TEST(Flops, RatesOfTheReferenceRun) {
-  const RateBasis basis{.flops_per_sample = 2.2e15, .devices = 256, .peak = *gpu_peak("H100", PeakPrecision::fp8)};
+  const RateBasis basis{.flops_per_sample = 2.2e15, .devices = 256, .peak = *device_peak("H100", PeakPrecision::fp8)};
   const double tflops = basis.tflops_per_device(2048, 25.39738855);
   EXPECT_NEAR(tflops, 692.98463368, 1e-6);  // the step time above is rounded to 8 decimals
   EXPECT_NEAR(basis.mfu(tflops), 0.35034612, 1e-8);
 }
 
 TEST(Flops, DescriptionNamesFormulaAndPeak) {
-  RateBasis basis{.flops_per_sample = 6.69e13, .peak = *gpu_peak("NVIDIA H200", PeakPrecision::bf16)};
+  RateBasis basis{.flops_per_sample = 6.69e13, .peak = *device_peak("NVIDIA H200", PeakPrecision::bf16)};
   EXPECT_NE(basis.description().find("formula full"), std::string::npos);
   EXPECT_NE(basis.description().find("989 TFLOP/s a device (NVIDIA H200, bf16 dense)"), std::string::npos);
   basis.peak = {};

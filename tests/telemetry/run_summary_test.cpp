@@ -38,6 +38,8 @@ TEST(Summary, AveragesOrdinaryStepsAndCountsTheOthersByTheirFirstReason) {
   EXPECT_EQ(summary.mean_seconds, 10.5);
   EXPECT_EQ(summary.median_seconds, 10.5);
   EXPECT_EQ(summary.percentile95_seconds, 19);  // 19 of 20 steps took no longer
+  EXPECT_EQ(summary.least_seconds, 1);
+  EXPECT_EQ(summary.most_seconds, 20);
   EXPECT_EQ(summary.tokens_per_second, 20 * 2048 / 210.0);
   EXPECT_DOUBLE_EQ(summary.tflops_per_device, 20 * 8 / 210.0 / 2);
   EXPECT_DOUBLE_EQ(summary.mfu, 20 * 8 / 210.0 / 2 / 100);
@@ -55,7 +57,7 @@ TEST(Summary, Text) {
   clock.now_seconds = 75;
   RunEnd end;
   end.memory_announced = int64_t{3} << 29;
-  end.memory_measured = int64_t{1} << 31;
+  end.ranks = {{.rank = 0, .memory_bytes = 5}, {.rank = 1, .memory_bytes = int64_t{1} << 31}};
   end.places = {{"checkpoint", "runs/demo/step-104"}, {"log", "runs/demo/dllogger.json"}};
   end.next_command = "trireme generate runs/demo";
   EXPECT_EQ(
@@ -98,7 +100,7 @@ TEST(Summary, JsonFile) {
   RunEnd end;
   end.places = {{"log", "runs/demo/dllogger.json"}};
   const std::string path = folder / "summary.json";
-  write_summary(sink.summary(end), path, {});
+  write_report(sink.summary(end).json(), path, {});
   const auto json = nlohmann::json::parse(contents_of(path));
   EXPECT_EQ(json.at("averaged_steps"), 1);
   EXPECT_EQ(json.at("step_seconds").at("median"), 0.5);
@@ -113,7 +115,8 @@ TEST(Summary, AFileThatCannotBeWrittenIsOnlySaid) {
   std::string said;
   SummarySink sink(kRates, 1);
   const TemporaryFolder folder;
-  write_summary(sink.summary({}), folder / "no/such/folder/summary.json", [&](std::string_view text) { said = text; });
+  write_report(sink.summary({}).json(), folder / "no/such/folder/summary.json",
+               [&](Severity, std::string_view text) { said = text; });
   EXPECT_NE(said.find("summary.json"), std::string::npos);
 }
 

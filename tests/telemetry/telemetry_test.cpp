@@ -16,8 +16,8 @@ struct Collector final : Sink {
   int validations = 0, finishes = 0;
   void step(const StepRecord& record) override { records.push_back(record); }
   void validation(const ValidationRecord&) override { ++validations; }
-  void message(std::string_view text) override { messages.emplace_back(text); }
-  void finish() override { ++finishes; }
+  void message(Severity, std::string_view text) override { messages.emplace_back(text); }
+  void finish(const RunEnding&) override { ++finishes; }
 };
 
 StepRecord measured(int64_t step, double seconds) {
@@ -95,8 +95,8 @@ TEST(Telemetry, EverySinkGetsEverything) {
   StepRecord record = measured(7, 1);
   telemetry.step(record);
   telemetry.validation({});
-  telemetry.notify()("a word");
-  telemetry.finish();
+  telemetry.notify()(Severity::info, "a word");
+  telemetry.finish({});
   for (const Collector* sink : {&first, &second}) {
     ASSERT_EQ(sink->records.size(), 1u);
     EXPECT_EQ(sink->records[0].step, 7);

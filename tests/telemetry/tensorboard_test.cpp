@@ -128,11 +128,11 @@ class Tensorboard : public testing::Test {
   TemporaryFolder folder;
   ManualClock clock;
   std::vector<std::string> notices;
-  Notify notify = [this](std::string_view text) { notices.emplace_back(text); };
+  Notify notify = [this](Severity, std::string_view text) { notices.emplace_back(text); };
 };
 
 TEST_F(Tensorboard, OpensWithVersionAndStart) {
-  const TensorboardSink sink(folder.path(), 120, notify, clock);
+  const TensorboardSink sink(folder.path(), {.first_step = 120}, notify, clock);
   const std::vector<Event> events = read_events(sink.path());
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].file_version, "brain.Event:2");
@@ -142,7 +142,7 @@ TEST_F(Tensorboard, OpensWithVersionAndStart) {
 }
 
 TEST_F(Tensorboard, StepCarriesTheKnownTags) {
-  TensorboardSink sink(folder.path(), 0, notify, clock);
+  TensorboardSink sink(folder.path(), {}, notify, clock);
   StepRecord record = ordinary_record(300);  // a step of two varint bytes
   record.step_seconds = 0.125;
   record.backward_seconds = 0.0625;
@@ -166,7 +166,7 @@ TEST_F(Tensorboard, StepCarriesTheKnownTags) {
 }
 
 TEST_F(Tensorboard, ValidationStandsAtTheStepBeforeIt) {
-  TensorboardSink sink(folder.path(), 0, notify, clock);
+  TensorboardSink sink(folder.path(), {}, notify, clock);
   sink.validation({.steps_done = 120, .loss = 2.5, .batches = 4, .seconds = 2});
   const Event event = read_events(sink.path()).at(2);
   EXPECT_EQ(event.step, 119);  // so that START at 120 does not forget it
@@ -174,7 +174,7 @@ TEST_F(Tensorboard, ValidationStandsAtTheStepBeforeIt) {
 }
 
 TEST_F(Tensorboard, SingleValue) {
-  TensorboardSink sink(folder.path(), 0, notify, clock);
+  TensorboardSink sink(folder.path(), {}, notify, clock);
   sink.scalar("tflops_per_sec_per_gpu", 693, 49);
   const Event event = read_events(sink.path()).at(2);
   EXPECT_EQ(event.step, 49);
@@ -182,17 +182,38 @@ TEST_F(Tensorboard, SingleValue) {
 }
 
 TEST_F(Tensorboard, ALaterFileSortsAfterTheEarlierOnesEvenWhenTheClockIsBehind) {
-  const TensorboardSink first(folder.path(), 0, notify, clock);
-  const TensorboardSink same_second(folder.path(), 5, notify, clock);
+  const TensorboardSink first(folder.path(), {}, notify, clock);
+  const TensorboardSink same_second(folder.path(), {.first_step = 5}, notify, clock);
   clock.now_unix -= 3'600'000'000;
-  const TensorboardSink clock_behind(folder.path(), 9, notify, clock);
+  const TensorboardSink clock_behind(folder.path(), {.first_step = 9}, notify, clock);
   EXPECT_LT(first.path(), same_second.path());
   EXPECT_LT(same_second.path(), clock_behind.path());
 }
 
+TEST_F(Tensorboard, ATornRecordOfAKilledRunGoesWhenItIsResumed) {
+  std::string first;
+  {
+    TensorboardSink sink(folder.path(), {}, notify, clock);
+    sink.step(ordinary_record(0));
+    first = sink.path();
+  }
+  const std::string whole = contents_of(first);
+  for (const size_t torn : {size_t{1}, size_t{11}, size_t{12}}) {  // within the length, within its checksum, after both
+    std::ofstream(first, std::ios::binary) << whole << whole.substr(0, torn);
+    const TensorboardSink resumed(folder.path(), {.first_step = 1}, notify, clock);
+    EXPECT_EQ(contents_of(first), whole) << torn;
+  }
+  // Damage in the middle is not for us to cut away.
+  std::string damaged = whole;
+  damaged[0] ^= 1;
+  std::ofstream(first, std::ios::binary) << damaged;
+  const TensorboardSink resumed(folder.path(), {.first_step = 1}, notify, clock);
+  EXPECT_EQ(contents_of(first), damaged);
+}
+
 TEST_F(Tensorboard, AFolderThatCannotBeIsSaidAtTheStart) {
   std::ofstream(folder / "file") << "x";
-  EXPECT_THROW(TensorboardSink(folder / "file/events", 0, notify, clock), Failure);
+  EXPECT_THROW(TensorboardSink(folder / "file/events", {}, notify, clock), Failure);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-OptimSettings optim(double lr, double min_lr, int64_t warmup, int64_t constant) {
+OptimSettings optim(double lr, double min_lr, double warmup, int64_t constant) {
   OptimSettings settings;
   settings.lr = lr;
   settings.sched.min_lr = min_lr;
@@ -52,6 +52,20 @@ TEST(LearningRateTest, Constant) {
   settings.sched.name = "constant";
   EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0), 1e-4);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 9), 2e-4);
+}
+
+// The one-node proxy of GPT-3 175B: a fraction of a step of warm-up, a cosine laid out for far more steps than the run has.
+TEST(LearningRateTest, LaidOutForAnotherNumberOfSteps) {
+  OptimSettings settings = optim(2e-5, 2e-6, 132.5, 0);
+  settings.sched.name = "CosineAnnealingExp";
+  settings.sched.max_steps_for_lr_sched = 54300;
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 200, 0), 2e-5 / 133.5);
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 200, 132), 2e-5 * 133 / 133.5);
+  // Half way along the cosine, at 132.5 + 27083.75 steps, the rate is the mean of both ends; half a step more or less changes it
+  // by 1.8e-5 * pi / 4 / 54167.5.
+  EXPECT_NEAR(learning_rate(settings, 200, 27216), 1.1e-5, 2.7e-10);
+  settings.sched.max_steps_for_lr_sched = 0;
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 200, 201), 2e-6);
 }
 
 TEST(BatchRampTest, GrowsInEqualIncrements) {

@@ -1,0 +1,144 @@
+// trireme export and trireme import: models to and from the files of transformers.
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "cli/command.h"
+#include "convert/hf_export.h"
+#include "convert/hf_import.h"
+#include "convert/new_folder.h"
+#include "train/run_folder.h"
+
+namespace trireme {
+namespace {
+
+struct ExportArguments {
+  std::string checkpoint;
+  std::string to = "hf";
+  std::string output;
+  std::string dtype;  // empty: as the model was trained
+  uint64_t max_shard_bytes = 5'000'000'000;
+  bool dry_run = false;
+  bool json = false;
+};
+
+std::optional<DType> dtype_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  return name == "bf16" ? DType::bf16 : DType::f32;
+}
+
+int export_model(const ExportArguments& arguments) {
+  const NewestCheckpoint found = open_named_checkpoint(arguments.checkpoint);
+  for (const std::string& line : found.skipped) fmt::print(stderr, "warning: {}\n", line);
+  const HfExport exported(*found.checkpoint,
+                          {.dtype = dtype_named(arguments.dtype), .max_shard_bytes = narrow<int64_t>(arguments.max_shard_bytes)});
+  const std::filesystem::path output = require_new(arguments.output);
+  if (!arguments.dry_run) exported.write(output);
+  if (arguments.json) {
+    const nlohmann::ordered_json facts = {{"checkpoint", found.checkpoint->folder.string()},
+                                          {"step", found.checkpoint->manifest.info.step},
+                                          {"family", exported.model().family->model_type},
+                                          {"parameters", exported.parameters()},
+                                          {"dtype", name_of(exported.dtype())},
+                                          {"bytes", exported.bytes()},
+                                          {"files", exported.files()},
+                                          {"tokenizer", exported.tokenizer()},
+                                          {"folded", exported.folded()},
+                                          {"output", output.string()},
+                                          {"written", !arguments.dry_run}};
+    fmt::print("{}\n", facts.dump(2));
+    return kDone;
+  }
+  fmt::print("model      {}, {} parameters, of {}\n", exported.model().family->name,
+             format_count(static_cast<double>(exported.parameters())), found.checkpoint->folder.string());
+  fmt::print("weights    {} in {}: {}\n", format_bytes(exported.bytes()), name_of(exported.dtype()),
+             fmt::join(exported.files(), ", "));
+  fmt::print("tokenizer  {}\n", exported.tokenizer());
+  for (const std::string& line : exported.folded()) fmt::print("note       {}\n", line);
+  if (arguments.dry_run) return kDone;
+  fmt::print("written    {}\n", output.string());
+  fmt::print("load it    AutoModelForCausalLM.from_pretrained(\"{}\")\n", arguments.output);
+  return kDone;
+}
+
+struct ImportArguments {
+  std::string model;
+  std::string output;
+  bool dry_run = false;
+  bool json = false;
+};
+
+int import_model(const ImportArguments& arguments) {
+  const HfImport imported{std::filesystem::path(arguments.model)};
+  const std::filesystem::path output = require_new(arguments.output);
+  const ModelSettings& model = imported.model().settings.model;
+  std::string tokenizer;
+  if (!arguments.dry_run) tokenizer = imported.write(output);
+  if (arguments.json) {
+    nlohmann::ordered_json facts = {{"family", imported.model().family->model_type},
+                                    {"parameters", imported.parameters()},
+                                    {"layers", model.num_layers},
+                                    {"width", model.hidden_size},
+                                    {"heads", model.num_attention_heads},
+                                    {"vocabulary", model.vocab_size},
+                                    {"stored_as", imported.stored_as()},
+                                    {"output", output.string()},
+                                    {"written", !arguments.dry_run}};
+    if (!arguments.dry_run) facts["tokenizer"] = tokenizer;
+    fmt::print("{}\n", facts.dump(2));
+    return kDone;
+  }
+  fmt::print("model      {}, {} parameters: {} layers, {} wide, {} heads, vocabulary {}, stored as {}\n",
+             imported.model().family->name, format_count(static_cast<double>(imported.parameters())), model.num_layers,
+             model.hidden_size, model.num_attention_heads, model.vocab_size, imported.stored_as());
+  if (arguments.dry_run) return kDone;
+  fmt::print("tokenizer  {}\n", tokenizer);
+  fmt::print("written    {}\n", output.string());
+  // Bytes are all that text files need; which files is for the user to say.
+  const char* files = tokenizer == "bytes" ? " model.data.data_prefix=[FILE]" : "";
+  fmt::print("go on      trireme train {}/recipe.yaml{}\n", arguments.output, files);
+  return kDone;
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command = app.add_subcommand("export",
+                                         "Write a checkpoint as files that transformers loads.\n\n"
+                                         "examples:  trireme train demo trainer.max_steps=20\n"
+                                         "           trireme export runs/demo --to hf --output demo-hf\n"
+                                         "           trireme export runs/demo --to hf --output demo-bf16 --dtype bf16\n");
+  command->add_option("checkpoint", arguments->checkpoint, "the folder of a checkpoint, or of a run (its newest)")->required();
+  command->add_option("--to", arguments->to, "hf: safetensors and config.json of GPT-2, GPT-NeoX or Llama, whichever it is")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"hf"}));
+  command->add_option("--output", arguments->output, "the folder to make; one that is there is never touched")->required();
+  command->add_option("--dtype", arguments->dtype, "of the weights; default: as the model was trained")
+      ->check(CLI::IsMember({"bf16", "fp32"}));
+  command->add_option("--max-shard-size", arguments->max_shard_bytes, "a larger model is written as several files, e.g. 5GB")
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(true));
+  command->add_flag("--dry-run", arguments->dry_run, "check everything, say what would be written, and stop");
+  command->add_flag("--json", arguments->json, "print the facts as JSON");
+  command->callback([arguments, &status] { status = export_model(*arguments); });
+}
+
+void add_import_command(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<ImportArguments>();
+  CLI::App* command = app.add_subcommand("import",
+                                         "Make a checkpoint and a recipe of a GPT-2, GPT-NeoX or Llama model of transformers.\n\n"
+                                         "examples:  trireme import demo-hf --output imported\n"
+                                         "           trireme train imported/recipe.yaml model.data.data_impl=mock\n"
+                                         "           trireme generate imported\n");
+  command->add_option("model", arguments->model, "the folder of a model, or its safetensors file with config.json beside it")
+      ->required();
+  command->add_option("--output", arguments->output, "the folder to make; one that is there is never touched")->required();
+  command->add_flag("--dry-run", arguments->dry_run, "check everything, say what would be written, and stop");
+  command->add_flag("--json", arguments->json, "print the facts as JSON");
+  command->callback([arguments, &status] { status = import_model(*arguments); });
+}
+
+}  // namespace trireme

@@ -1,0 +1,96 @@
+#include "config/runnable.h"
+
+#include "base/error.h"
+#include "config/settings_fields.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr int64_t kRanksHere = 1;
+
+void require_ranks(const Settings& settings) {
+  const int64_t ranks = settings.ranks();
+  if (ranks == kRanksHere) return;
+  throw UserError(
+      "trainer.num_nodes={} with trainer.devices={}: needs {} ranks, and this is {}; use trainer.num_nodes=1 trainer.devices=1{}",
+      settings.trainer.num_nodes, settings.trainer.devices, ranks, kRanksHere,
+      settings.model_ranks() == 1 ? "" : ", with parallel sizes of 1");
+}
+
+struct Need {
+  const char* key;
+  bool asked;
+  const char* answer;
+};
+
+void require_backend(const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  const DataSettings& data = model.data;
+  const ExpManagerSettings& exp = settings.exp_manager;
+  const bool keeps_best = exp.create_checkpoint_callback && exp.checkpoint.save_top_k > 0;
+  constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
+  const Need needs[] = {
+      {"model.fp8", model.fp8.enabled, kCuda},
+      {"model.enable_cuda_graph", model.enable_cuda_graph, kCuda},
+      {"model.nsys_profile.enabled", model.profile.enabled, kCuda},
+      {"exp_manager.resume_from_checkpoint", !exp.resume_from_checkpoint.empty(),
+       "starting from a checkpoint of another run is not supported; use null, or exp_manager.resume_if_exists=true in the run's "
+       "folder"},
+      {"exp_manager.checkpoint_callback_params.mode", keeps_best && exp.checkpoint.mode == BestCheckpoint::highest_loss,
+       "would keep the checkpoints with the highest validation loss; use min"},
+      {"model.data.data_impl", data.data_impl == "mmap",
+       "indexed datasets are not supported in this version; use mock, mock_legacy or text"},
+      {"model.data.shuffle_documents", !data.shuffle_documents, "documents are always shuffled; use true"},
+      {"model.data.no_seqlen_plus_one_input_tokens", data.no_seqlen_plus_one_input_tokens,
+       "samples have one token more than the sequence; use false"},
+      {"model.data.validation_drop_last", !data.validation_drop_last, "only whole samples are used; use true"},
+      {"model.data.pad_samples_to_global_batch_size", data.pad_samples_to_global_batch_size,
+       "only whole batches are used; use false"},
+  };
+  for (const Need& need : needs)
+    if (need.asked) throw UserError("{}={}: {}", need.key, find_setting(need.key)->write(settings).brief(), need.answer);
+}
+
+}  // namespace
+
+void require_runnable(const Settings& settings) {
+  require_ranks(settings);
+  require_backend(settings);
+}
+
+std::vector<std::string> idle_settings(const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  const bool interleaved = model.virtual_pipeline_model_parallel_size > 1;
+  const bool shares_gradients = settings.ranks() > settings.model_ranks();
+  const bool recomputes = model.activations_checkpoint_granularity != RecomputeGranularity::none;
+  // What a setting acts on, and whether that is there. A setting at its default was not asked for.
+  struct Idle {
+    const char* prefix;
+    bool acts;
+  };
+  const Idle table[] = {
+      {"model.sequence_parallel", model.tensor_model_parallel_size > 1},
+      {"model.ub_tp_comm_overlap", model.tensor_model_parallel_size > 1},
+      {"model.overlap_p2p_comm", interleaved},
+      {"model.batch_p2p_comm", interleaved},
+      {"model.optim.name", shares_gradients},  // the distributed ones share the optimizer's state among ranks
+      {"model.optim.bucket_cap_mb", shares_gradients},
+      {"model.optim.overlap_", shares_gradients},
+      {"model.optim.grad_sync_dtype", shares_gradients},
+      {"model.fp8_", model.fp8.enabled},
+      {"model.reduce_amax", model.fp8.enabled},
+      {"model.nsys_profile.", model.profile.enabled},
+      {"model.num_micro_batches_with_partial_activation_checkpoints", recomputes && model.pipeline_model_parallel_size > 1},
+      {"model.activations_checkpoint_layers_per_pipeline", recomputes && model.pipeline_model_parallel_size > 1},
+  };
+  const Settings defaults;
+  std::vector<std::string> idle;
+  for (const Field& field : settings_fields())
+    for (const Idle& row : table)
+      if (!row.acts && field.key.starts_with(row.prefix) && field.write(settings).text() != field.write(defaults).text())
+        idle.push_back(field.key);
+  return idle;
+}
+
+}  // namespace trireme

@@ -1,0 +1,146 @@
+#include "convert/hf_export.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/file.h"
+#include "config/settings_printer.h"
+#include "config/settings_reader.h"
+#include "config/yaml.h"
+#include "convert/new_folder.h"
+#include "model/dims.h"
+#include "model/parameter_table.h"
+#include "train/checkpoint_reader.h"
+
+namespace trireme {
+namespace {
+
+// Reads parameters of a checkpoint, and keeps the last one: q, k and v come from the same.
+class ParameterReader {
+ public:
+  ParameterReader(const StoredCheckpoint& checkpoint, const ModelSettings& model) : checkpoint_(checkpoint) {
+    for (const ParameterRow& row : parameter_table(model)) shapes_.emplace(row.name, row.shape);
+  }
+
+  std::span<const float> rows_of(const MappedTensor& tensor) {
+    if (name_ != tensor.ours) {
+      name_ = tensor.ours;
+      const Shape& shape = shapes_.at(name_);
+      values_.resize(static_cast<size_t>(shape.count()));
+      const Tensor to{.data = values_.data(), .dtype = DType::f32, .shape = shape, .device = Device::host};
+      load_checkpoint(checkpoint_, std::vector<CheckpointTensor>{{name_, TensorSlice::whole(shape), to}});
+    }
+    return std::span(values_).subspan(static_cast<size_t>(tensor.first_row * tensor.width), static_cast<size_t>(tensor.count()));
+  }
+
+ private:
+  const StoredCheckpoint& checkpoint_;
+  std::map<std::string, Shape> shapes_;
+  std::string name_;
+  std::vector<float> values_;
+};
+
+void write_values(File& file, DType dtype, std::span<const float> values) {
+  if (dtype == DType::f32) return file.write(std::as_bytes(values));
+  std::vector<bf16> narrow_values(values.size());
+  std::ranges::transform(values, narrow_values.begin(), [](float value) { return to_bf16(value); });
+  file.write(std::as_bytes(std::span(narrow_values)));
+}
+
+const char* torch_name(DType dtype) { return dtype == DType::f32 ? "float32" : "bfloat16"; }
+
+}  // namespace
+
+int64_t HfExport::Shard::bytes() const {
+  int64_t count = 0;
+  for (const MappedTensor& tensor : tensors) count += tensor.count();
+  return count * element_bytes;
+}
+
+HfExport::HfExport(StoredCheckpoint checkpoint, const HfExportOptions& options)
+    : checkpoint_(std::move(checkpoint)),
+      recipe_(read_yaml(checkpoint_.manifest.info.settings, checkpoint_.folder.string())),
+      model_(hf_model_of(read_settings(recipe_).settings)),
+      dtype_(options.dtype.value_or(activation_dtype(model_.settings.trainer.precision))),
+      tokenizer_(tokenizer_of(recipe_)) {
+  CHECK(dtype_ == DType::f32 || dtype_ == DType::bf16);
+  for (MappedTensor& tensor : map_tensors(model_)) {
+    if (tensor.side == TensorSide::ours_only) continue;
+    const int64_t bytes = tensor.count() * size_of(dtype_);
+    if (shards_.empty() || shards_.back().bytes() + bytes > options.max_shard_bytes)
+      shards_.push_back({.file = {}, .tensors = {}, .element_bytes = size_of(dtype_)});
+    shards_.back().tensors.push_back(std::move(tensor));
+  }
+  for (size_t i = 0; i < shards_.size(); ++i)
+    shards_[i].file =
+        shards_.size() == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards_.size());
+}
+
+int64_t HfExport::parameters() const { return bytes() / size_of(dtype_); }
+
+int64_t HfExport::bytes() const {
+  int64_t bytes = 0;
+  for (const Shard& shard : shards_) bytes += shard.bytes();
+  return bytes;
+}
+
+std::vector<std::string> HfExport::files() const {
+  std::vector<std::string> files;
+  for (const Shard& shard : shards_) files.push_back(shard.file);
+  return files;
+}
+
+std::vector<std::string> HfExport::folded() const {
+  const Tree settings = to_tree(model_.settings);
+  std::vector<std::string> lines;
+  for (const FamilySetting& setting : model_.family->settings)
+    if (const std::string value = settings.find(setting.key)->text(); value != setting.value)
+      lines.push_back(fmt::format("{}={} is written as {} of the same effect", setting.key, value, setting.value));
+  return lines;
+}
+
+SafetensorsHeader HfExport::header_of(const Shard& shard) const {
+  std::vector<SafetensorsTensor> tensors;
+  for (const MappedTensor& tensor : shard.tensors) tensors.push_back({tensor.theirs, dtype_, tensor.shape});
+  return make_safetensors_header(std::move(tensors), {{"format", "pt"}});
+}
+
+void HfExport::write_shard(const std::filesystem::path& folder, const Shard& shard) const {
+  const SafetensorsHeader header = header_of(shard);
+  File file = File::create(folder / shard.file);
+  file.write(header.bytes);
+  ParameterReader reader(checkpoint_, model_.settings.model);
+  std::vector<float> values;
+  for (const MappedTensor& tensor : shard.tensors) {
+    values.assign(static_cast<size_t>(tensor.count()), 0.0f);
+    if (tensor.side == TensorSide::both) rearrange_to_theirs(tensor, reader.rows_of(tensor), values);
+    if (tensor.added != 0)
+      for (float& value : values) value += tensor.added;
+    write_values(file, dtype_, values);
+  }
+  file.sync();
+}
+
+std::string HfExport::index_json() const {
+  nlohmann::ordered_json index = {{"metadata", {{"total_size", bytes()}}}, {"weight_map", nlohmann::ordered_json::object()}};
+  for (const Shard& shard : shards_)
+    for (const MappedTensor& tensor : shard.tensors) index["weight_map"][tensor.theirs] = shard.file;
+  return index.dump(2) + "\n";
+}
+
+void HfExport::write(const std::filesystem::path& output) const {
+  NewFolder folder(output);
+  constexpr int64_t kSmallFiles = 16 << 20;
+  require_free_space(folder.temporary(), bytes() + kSmallFiles, "cannot export to " + output.string());
+  const auto put = [&](const std::string& name, const std::string& text) {
+    atomic_write(folder.temporary() / name, bytes_of(text));
+  };
+  put("config.json", write_hf_config(model_, {.dtype = torch_name(dtype_), .end_token = tokenizer_.end_token}).dump(2) + "\n");
+  for (const auto& [name, text] : tokenizer_.texts) put(name, text);
+  for (const auto& [file, name] : tokenizer_.copies) put(name, read_file(file, int64_t{1} << 28));
+  for (const Shard& shard : shards_) write_shard(folder.temporary(), shard);
+  if (shards_.size() > 1) put("model.safetensors.index.json", index_json());
+  folder.commit();
+}
+
+}  // namespace trireme

@@ -1,0 +1,54 @@
+// trireme export: a checkpoint as a folder that transformers loads.
+#pragma once
+
+#include <optional>
+
+#include "convert/tensor_map.h"
+#include "convert/tokenizer_files.h"
+#include "train/checkpoint_folder.h"
+#include "train/safetensors.h"
+
+namespace trireme {
+
+struct HfExportOptions {
+  std::optional<DType> dtype = {};          // of the weights; default: as the model was trained
+  int64_t max_shard_bytes = 5'000'000'000;  // a model of more is written as several files
+};
+
+class HfExport {
+ public:
+  // Checks everything that can be checked without reading weights: UserErrors name the setting that transformers has no model
+  // for.
+  HfExport(StoredCheckpoint checkpoint, const HfExportOptions& options);
+
+  // Fills a new folder, one tensor at a time. It appears under its name when it is whole.
+  void write(const std::filesystem::path& output) const;
+
+  const HfModel& model() const { return model_; }
+  DType dtype() const { return dtype_; }
+  int64_t parameters() const;
+  int64_t bytes() const;
+  std::vector<std::string> files() const;  // with weights
+  std::string tokenizer() const { return tokenizer_.description; }
+  std::vector<std::string> folded() const;  // a line for each setting that is imitated
+
+ private:
+  struct Shard {
+    std::string file;
+    std::vector<MappedTensor> tensors;
+    int64_t bytes() const;
+    int64_t element_bytes = 4;
+  };
+  SafetensorsHeader header_of(const Shard& shard) const;
+  void write_shard(const std::filesystem::path& folder, const Shard& shard) const;
+  std::string index_json() const;
+
+  StoredCheckpoint checkpoint_;
+  Tree recipe_;
+  HfModel model_;
+  DType dtype_ = DType::f32;
+  TokenizerFiles tokenizer_;
+  std::vector<Shard> shards_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,144 @@
+#include "convert/hf_import.h"
+
+#include <fmt/chrono.h>
+#include <version.h>
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+
+#include "config/settings_printer.h"
+#include "config/yaml.h"
+#include "convert/new_folder.h"
+#include "convert/tokenizer_files.h"
+#include "model/parameter_table.h"
+#include "train/checkpoint_json.h"
+#include "train/checkpoint_writer.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "model.layers.0.norm" without "model."
+std::string without_prefix(const std::string& name, std::string_view prefix) {
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
+std::vector<CheckpointTensor> checkpoint_tensors(const ModelSettings& model) {
+  std::vector<CheckpointTensor> tensors;
+  for (const ParameterRow& row : parameter_table(model))
+    tensors.push_back({row.name, TensorSlice::whole(row.shape), Tensor{.dtype = DType::f32, .shape = row.shape}});
+  return tensors;
+}
+
+}  // namespace
+
+HfImport::HfImport(const fs::path& named) : files_(named), model_(read_hf_config(files_.config(), files_.config_name())) {
+  find_tensors();
+  require_nothing_else();
+  const SafetensorsTensor& word = pieces_.at("embedding.word").front().place->tensor;
+  stored_as_ = word.foreign != nullptr ? word.foreign->name : safetensors_name_of(word.dtype);
+  model_.settings.trainer.precision = word.type_name() == "F32" ? Precision::f32 : Precision::bf16;
+}
+
+int64_t HfImport::parameters() const {
+  int64_t count = 0;
+  for (const ParameterRow& row : parameter_table(model_.settings.model)) count += row.count();
+  return count;
+}
+
+const HfFiles::Place* HfImport::find(const std::string& name) const {
+  auto found = files_.tensors().find(name);
+  // Where only the stack of blocks was saved, without a head, its names have no prefix.
+  if (found == files_.tensors().end()) found = files_.tensors().find(without_prefix(name, model_.family->prefix));
+  return found == files_.tensors().end() ? nullptr : &found->second;
+}
+
+void HfImport::find_tensors() {
+  const auto is_readable = [](const SafetensorsTensor& tensor) {
+    return tensor.type_name() == "F32" || tensor.type_name() == "BF16" || tensor.type_name() == "F16";
+  };
+  for (MappedTensor& tensor : map_tensors(model_)) {
+    CHECK(tensor.side != TensorSide::theirs_only);
+    Piece piece{.tensor = std::move(tensor)};
+    if (piece.tensor.side == TensorSide::both) {
+      piece.place = find(piece.tensor.theirs);
+      if (piece.place == nullptr)
+        throw UserError("{}: tensor {} is missing; config.json says that this is {} with {} layers", files_.folder().string(),
+                        piece.tensor.theirs, model_.family->name, model_.settings.model.num_layers);
+      const SafetensorsTensor& stored = piece.place->tensor;
+      if (stored.shape != piece.tensor.shape)
+        throw UserError("{}: tensor {} is {}, and by config.json it should be {}", piece.place->file.string(),
+                        piece.tensor.theirs, stored.shape, piece.tensor.shape);
+      if (!is_readable(stored))
+        throw UserError("{}: tensor {} is {}; weights are read as F32, BF16 or F16", piece.place->file.string(),
+                        piece.tensor.theirs, stored.type_name());
+    }
+    pieces_[piece.tensor.ours].push_back(std::move(piece));
+  }
+}
+
+// A tensor that nobody asked for would change what the model computes.
+void HfImport::require_nothing_else() const {
+  std::set<std::string> used;
+  for (const auto& [ours, pieces] : pieces_)
+    for (const Piece& piece : pieces)
+      if (piece.place != nullptr) used.insert(piece.place->tensor.name);
+  const auto is_tied_head = [&](const std::string& name) {
+    return model_.settings.model.share_embeddings_and_output_weights && name == model_.family->tensors.back().theirs;
+  };
+  for (const auto& [name, place] : files_.tensors()) {
+    const bool constant =
+        std::ranges::any_of(model_.family->constants, [&name = name](const char* ending) { return name.ends_with(ending); });
+    if (!used.contains(name) && !constant && !is_tied_head(name))
+      throw UserError("{}: tensor {} has no place in {} with {} layers, as config.json says this is", place.file.string(),
+                      json_excerpt(name), model_.family->name, model_.settings.model.num_layers);
+  }
+}
+
+void HfImport::fill(const StoredTensor& stored, std::span<float> to) const {
+  std::vector<float> values;
+  for (const Piece& piece : pieces_.at(stored.name)) {
+    const auto rows =
+        to.subspan(static_cast<size_t>(piece.tensor.first_row * piece.tensor.width), static_cast<size_t>(piece.tensor.count()));
+    if (piece.place == nullptr) {
+      std::ranges::fill(rows, 0.0f);
+      continue;
+    }
+    values.resize(rows.size());
+    HfFiles::read(*piece.place, values);
+    rearrange_to_ours(piece.tensor, values, rows);
+  }
+}
+
+std::string HfImport::write(const fs::path& output) const {
+  NewFolder folder(output);
+  const fs::path checkpoints = folder.temporary() / "checkpoints", writing = checkpoints / (checkpoint_name(0) + kWritingSuffix);
+  const ShardLayout layout = lay_out_shard(checkpoint_tensors(model_.settings.model));
+  constexpr int64_t kSmallFiles = 64 << 20;
+  require_free_space(folder.temporary(), layout.bytes + kSmallFiles, "cannot import to " + output.string());
+
+  Settings settings = model_.settings;
+  settings.exp_manager.name = folder.path().filename().string();
+  settings.model.restore_from_path = folder.path().string();
+  Tree recipe = to_tree(settings);
+  const std::string tokenizer =
+      import_tokenizer(files_.folder(), folder.temporary() / "tokenizer", folder.path() / "tokenizer", recipe);
+  const std::string yaml = write_yaml(recipe);
+
+  create_folders(writing);
+  const StoredShard shard = stream_shard(writing, 0, layout, [&](const StoredTensor& stored, std::span<std::byte> bytes) {
+    fill(stored, {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
+  });
+  const CheckpointInfo info{.commit = TRIREME_COMMIT, .settings = yaml, .state = {{"updates", 0}, {kWeightsOnly, true}}};
+  const std::string created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  commit_checkpoint(writing, checkpoints / checkpoint_name(0), {info, created, {shard}});
+  const std::string heading =
+      fmt::format("# {} of {} parameters, from {}\n", model_.family->name, parameters(), files_.folder().string());
+  atomic_write(folder.temporary() / "recipe.yaml", bytes_of(heading + yaml));
+  folder.commit();
+  return tokenizer;
+}
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+// A family's table spread over a model: one row per tensor of their files, with the part of our parameter that it holds.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "convert/hf_config.h"
+#include "tensor/tensor.h"
+
+namespace trireme {
+
+// Which side has a tensor. To the other it is zeros.
+enum class TensorSide : uint8_t { both, ours_only, theirs_only };
+
+struct MappedTensor {
+  std::string ours, theirs;
+  Shape shape;                      // of theirs
+  int64_t first_row = 0, rows = 0;  // of our parameter
+  int64_t width = 1;                // elements of a row
+  int64_t heads = 0;                // for TensorLayout::heads_interleaved
+  TensorLayout layout = TensorLayout::as_is;
+  TensorSide side = TensorSide::both;
+  float added = 0;  // to ours, to make theirs: norm weights that are stored less 1
+
+  int64_t count() const { return rows * width; }
+};
+
+// In the order of the table, layer by layer.
+std::vector<MappedTensor> map_tensors(const HfModel& model);
+
+// Puts the elements of `from`, our rows, in their order, and back.
+void rearrange_to_theirs(const MappedTensor& tensor, std::span<const float> from, std::span<float> to);
+void rearrange_to_ours(const MappedTensor& tensor, std::span<const float> from, std::span<float> to);
+
+}  // namespace trireme

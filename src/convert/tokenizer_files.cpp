@@ -1,0 +1,144 @@
+#include "convert/tokenizer_files.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "train/checkpoint_json.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr const char* kEndOfText = "<|endoftext|>";
+constexpr int64_t kMaxTokenizerBytes = int64_t{1} << 28;
+constexpr std::array kFileNames = {"tokenizer.json",  "tokenizer_config.json",   "vocab.json",        "merges.txt",
+                                   "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
+
+// Byte-level tokenizers write every byte as one printable character: itself where it is printable in Latin-1, and the characters
+// from U+0100 on for the others, in rising order.
+std::string printable(int byte, int& others) {
+  const bool itself = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+  const int code = itself ? byte : 256 + others++;
+  if (code < 128) return std::string(1, static_cast<char>(code));
+  return {static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
+}
+
+std::string config_json(const char* tokenizer_class) {
+  const ordered_json config = {{"tokenizer_class", tokenizer_class},
+                               {"bos_token", kEndOfText},
+                               {"eos_token", kEndOfText},
+                               {"unk_token", kEndOfText},
+                               {"add_prefix_space", false},
+                               {"clean_up_tokenization_spaces", false}};
+  return config.dump(2) + "\n";
+}
+
+std::string named(const Tree& recipe, const char* key) {
+  const Tree* value = recipe.find(std::string("model.tokenizer.") + key);
+  return value == nullptr || value->is_null() ? "" : value->text();
+}
+
+std::string require_file(const std::string& file, const char* key) {
+  if (!fs::is_regular_file(file)) throw UserError("model.tokenizer.{}={} is not there", key, file);
+  return file;
+}
+
+std::optional<int64_t> end_token_of(const fs::path& vocabulary) {
+  const auto parsed = parse_strict_json(read_file(vocabulary, kMaxTokenizerBytes), vocabulary.string());
+  const auto found = parsed.is_object() ? parsed.find(kEndOfText) : parsed.end();
+  return found != parsed.end() && found->is_number_integer() ? std::optional(found->get<int64_t>()) : std::nullopt;
+}
+
+}  // namespace
+
+std::string byte_tokenizer_json() {
+  ordered_json vocabulary;
+  int others = 0;
+  for (int byte = 0; byte < 256; ++byte) vocabulary[printable(byte, others)] = byte;
+  vocabulary[kEndOfText] = 256;
+  const auto byte_level =
+      ordered_json{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  const ordered_json tokenizer = {{"version", "1.0"},
+                                  {"truncation", nullptr},
+                                  {"padding", nullptr},
+                                  {"added_tokens",
+                                   {{{"id", 256},
+                                     {"content", kEndOfText},
+                                     {"single_word", false},
+                                     {"lstrip", false},
+                                     {"rstrip", false},
+                                     {"normalized", false},
+                                     {"special", true}}}},
+                                  {"normalizer", nullptr},
+                                  {"pre_tokenizer", byte_level},
+                                  {"post_processor", nullptr},
+                                  {"decoder", byte_level},
+                                  {"model",
+                                   {{"type", "BPE"},
+                                    {"dropout", nullptr},
+                                    {"unk_token", nullptr},
+                                    {"vocab", vocabulary},
+                                    {"merges", ordered_json::array()}}}};
+  return tokenizer.dump(1) + "\n";
+}
+
+TokenizerFiles tokenizer_of(const Tree& recipe) {
+  TokenizerFiles files;
+  const std::string vocabulary = named(recipe, "vocab_file"), merges = named(recipe, "merge_file"),
+                    model = named(recipe, "model");
+  const Tree* data = recipe.find("model.data.data_impl");
+  if (!vocabulary.empty() && !merges.empty()) {
+    files.copies = {{require_file(vocabulary, "vocab_file"), "vocab.json"}, {require_file(merges, "merge_file"), "merges.txt"}};
+    files.texts = {{"tokenizer_config.json", config_json("GPT2Tokenizer")}};
+    files.end_token = end_token_of(vocabulary);
+    files.description = "GPT-2 byte pair encoding";
+  } else if (named(recipe, "library") == "huggingface" && fs::is_directory(named(recipe, "type"))) {
+    for (const char* name : kFileNames)
+      if (const fs::path file = fs::path(named(recipe, "type")) / name; fs::is_regular_file(file))
+        files.copies.emplace_back(file, name);
+    files.description = "that of " + named(recipe, "type");
+  } else if (!model.empty()) {
+    files.copies = {{require_file(model, "model"), "tokenizer.model"}};
+    files.description = "sentencepiece";
+  } else if (data != nullptr && data->text() == "text") {
+    files.texts = {{"tokenizer.json", byte_tokenizer_json()}, {"tokenizer_config.json", config_json("PreTrainedTokenizerFast")}};
+    files.end_token = 256;
+    files.description = "bytes";
+  }
+  return files;
+}
+
+std::string import_tokenizer(const fs::path& from, const fs::path& to, const fs::path& final_place, Tree& recipe) {
+  const auto has = [&](const char* name) { return fs::is_regular_file(from / name); };
+  if (has("tokenizer.json") && read_file(from / "tokenizer.json", kMaxTokenizerBytes) == byte_tokenizer_json()) {
+    recipe.set("model.data.data_impl", Tree(std::string("text")));
+    return "bytes";
+  }
+  int64_t copied = 0;
+  for (const char* name : kFileNames) {
+    if (!has(name)) continue;
+    create_folders(to);
+    atomic_write(to / name, bytes_of(read_file(from / name, kMaxTokenizerBytes)));
+    ++copied;
+  }
+  if (copied == 0) return "none found";
+  const auto set = [&](const char* key, const std::string& value) {
+    recipe.set(std::string("model.tokenizer.") + key, Tree(value));
+  };
+  if (has("vocab.json") && has("merges.txt")) {
+    set("library", "megatron");
+    set("type", "GPT2BPETokenizer");
+    set("vocab_file", (final_place / "vocab.json").string());
+    set("merge_file", (final_place / "merges.txt").string());
+    return "byte pair encoding, vocab.json and merges.txt";
+  }
+  set("library", "huggingface");
+  set("type", final_place.string());
+  return fmt::format("{} files", copied);
+}
+
+}  // namespace trireme

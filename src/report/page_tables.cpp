@@ -1,0 +1,232 @@
+#include "report/page_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "base/units.h"
+#include "config/tree.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kNothing = "–";
+
+template <class... Args>
+void add(std::string& html, fmt::format_string<Args...> text, Args&&... args) {
+  fmt::format_to(std::back_inserter(html), text, std::forward<Args>(args)...);
+}
+
+// A column a run.
+std::string table_begin(const Report& report, std::string_view first_column) {
+  std::string html = fmt::format("<div class=scroll><table><thead><tr><th scope=col>{}</th>", first_column);
+  for (const ReportedRun& run : report.runs) add(html, "<th scope=col class=run>{}</th>", html_escaped(run.log.name));
+  return html + "</tr></thead><tbody>\n";
+}
+
+// ---------------------------------------------------------------------------------------------------------- the figures
+
+// A figure with its unit, and how it came about. The value is empty where the log does not tell.
+struct Figure {
+  std::string_view title;
+  double number = 0;
+  std::string value = {}, unit = {}, how = {};
+};
+
+// What a figure is more or less than that of the first run.
+std::string change_text(const Figure& first, const Figure& figure) {
+  if (first.value.empty() || figure.value.empty() || !(first.number > 0) || first.number == figure.number) return "";
+  return fmt::format("<span class=change>{:+.1f}%</span>", (figure.number / first.number - 1) * 100);
+}
+
+// `text` is a number and its unit: "25.40 s".
+Figure with_unit(std::string_view title, double number, const std::string& text, std::string how) {
+  const size_t space = std::min(text.find(' '), text.size());
+  return {title, number, text.substr(0, space), std::string(trimmed(text.substr(space))), std::move(how)};
+}
+
+Figure loss_figure(const RunMetrics& run) {
+  if (!run.last_loss) return {"Loss"};
+  std::string how = fmt::format("at step {}; {:.4g} at step {}", run.last_step, *run.first_loss, run.first_step);
+  if (run.last_validation_loss) how += fmt::format("; validation {:.4f}", *run.last_validation_loss);
+  return {"Loss", *run.last_loss, fmt::format("{:.4f}", *run.last_loss), "", std::move(how)};
+}
+
+Figure step_time_figure(const RunMetrics& run) {
+  if (!run.step) return {"Step time"};
+  return with_unit("Step time", run.step->mean, format_seconds(run.step->mean),
+                   fmt::format("mean of {}; median {}", run.step->chosen, format_seconds(run.step->median)));
+}
+
+Figure tokens_figure(const RunMetrics& run) {
+  if (!run.tokens_per_second) return {"Tokens per second"};
+  const std::optional<double> each = run.tokens_per_second_per_device();
+  return {"Tokens per second", *run.tokens_per_second, format_count(*run.tokens_per_second), "",
+          each ? fmt::format("{} a device on {}", format_count(*each), *run.facts.accelerators) : ""};
+}
+
+Figure tflops_figure(const RunMetrics& run) {
+  if (run.rates.empty()) return {"TFLOP/s of a device"};
+  const Rate& rate = run.rates.front();
+  return {"TFLOP/s of a device", rate.tflops, fmt::format("{:.4g}", rate.tflops), "",
+          fmt::format("{}: {:.4g} FLOPs a sample", formula_text(rate.basis), rate.basis.per_sample)};
+}
+
+Figure mfu_figure(const RunMetrics& run) {
+  if (!run.mfu) return {"MFU"};
+  return {"MFU", *run.mfu, fmt::format("{:.1f}", *run.mfu * 100), "%",
+          fmt::format("of {:.4g} TFLOP/s: {}", run.facts.peak->tflops, run.facts.peak->name)};
+}
+
+Figure memory_figure(const RunMetrics& run) {
+  if (!run.memory_bytes) return {"Memory of a device"};
+  return with_unit("Memory of a device", *run.memory_bytes, format_bytes(static_cast<int64_t>(*run.memory_bytes)),
+                   "the most in use");
+}
+
+Figure length_figure(const RunMetrics& run) {
+  const int64_t steps = run.last_step - run.first_step + 1;
+  const std::optional<double> tokens = run.facts.tokens_per_step();
+  return {"Steps", static_cast<double>(steps), fmt::format("{}", steps), "",
+          tokens ? fmt::format("{} tokens a step", format_count(*tokens)) : ""};
+}
+
+constexpr std::array kFigures{loss_figure, step_time_figure, tokens_figure, tflops_figure,
+                              mfu_figure,  memory_figure,    length_figure};
+
+// --------------------------------------------------------------------------------------------------------- the settings
+
+std::string value_text(const nlohmann::json* value) {
+  if (value == nullptr) return std::string(kNothing);
+  if (value->is_string()) return html_escaped(value->get_ref<const std::string&>());
+  return html_escaped(value->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+enum class Rows : uint8_t { that_differ, all };
+
+bool differs(const Report& report, const std::string& key) {
+  const nlohmann::json* const first = report.runs.front().log.parameter(key);
+  return std::ranges::any_of(report.runs, [&](const ReportedRun& run) {
+    const nlohmann::json* const value = run.log.parameter(key);
+    return (first == nullptr) != (value == nullptr) || (first != nullptr && *first != *value);
+  });
+}
+
+std::set<std::string> keys_of(const Report& report, Rows rows) {
+  std::set<std::string> keys;
+  for (const ReportedRun& run : report.runs)
+    for (const auto& [key, value] : run.log.parameters)
+      if (rows == Rows::all || differs(report, key)) keys.insert(key);
+  return keys;
+}
+
+std::string settings_table(const Report& report, const std::set<std::string>& keys) {
+  std::string html = table_begin(report, "setting");
+  for (const std::string& key : keys) {
+    add(html, "<tr><th scope=row class=key>{}</th>", html_escaped(key));
+    for (const ReportedRun& run : report.runs) add(html, "<td class=key>{}</td>", value_text(run.log.parameter(key)));
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+}  // namespace
+
+std::string html_escaped(std::string_view text) {
+  std::string html;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  }
+  return html;
+}
+
+std::string key_figures(const Report& report) {
+  std::string html = "<dl class=tiles>";
+  for (const auto& make : kFigures) {
+    const Figure figure = make(report.runs.front().metrics);
+    if (figure.value.empty()) continue;
+    add(html, "<div class=tile><dt>{}</dt><dd><span class=figure>{}</span> <span class=unit>{}</span>", figure.title,
+        html_escaped(figure.value), html_escaped(figure.unit));
+    add(html, "<div class=how>{}</div></dd></div>", html_escaped(figure.how));
+  }
+  return html + "</dl>\n";
+}
+
+std::string summary_table(const Report& report) {
+  std::string html = table_begin(report, "");
+  for (const auto& make : kFigures) {
+    const Figure first = make(report.runs.front().metrics);
+    add(html, "<tr><th scope=row>{}</th>", first.title);
+    for (const ReportedRun& run : report.runs) {
+      const Figure figure = make(run.metrics);
+      const std::string value = figure.value.empty() ? std::string(kNothing) : html_escaped(figure.value + " " + figure.unit);
+      add(html, "<td class=number><b>{}</b> {}<span class=how>{}</span></td>", value, change_text(first, figure),
+          html_escaped(figure.how));
+    }
+    html += "</tr>\n";
+  }
+  html += "<tr><th scope=row>Layout</th>";
+  for (const ReportedRun& run : report.runs) add(html, "<td class=number>{}</td>", html_escaped(layout_text(run.metrics.facts)));
+  return html + "</tr></tbody></table></div>\n";
+}
+
+std::string settings_tables(const Report& report) {
+  const std::set<std::string> all = keys_of(report, Rows::all);
+  if (all.empty()) return "<h2>Settings</h2><p>The logs hold no settings.</p>\n";
+  std::string html;
+  if (report.runs.size() > 1) {
+    const std::set<std::string> different = keys_of(report, Rows::that_differ);
+    html += "<h2>Settings that differ</h2>\n";
+    html += different.empty() ? "<p>None: all runs have the same settings.</p>\n" : settings_table(report, different);
+  } else {
+    html += "<h2>Settings</h2>\n";
+  }
+  add(html, "<details><summary>all {} settings</summary>{}</details>\n", all.size(), settings_table(report, all));
+  return html;
+}
+
+std::string sources(const Report& report) {
+  std::string html = "<h2>Where this comes from</h2>\n";
+  for (const ReportedRun& run : report.runs) {
+    if (report.runs.size() > 1) add(html, "<p><b>{}</b></p>", html_escaped(run.log.name));
+    html += "<ul class=plain>";
+    for (const std::string& file : run.log.files) add(html, "<li>{}</li>", html_escaped(file));
+    if (run.metrics.step)
+      add(html, "<li>step times of the summary: {} values of “{}”, {}</li>", run.metrics.step->averaged,
+          html_escaped(run.metrics.step->source), html_escaped(run.metrics.step->chosen));
+    for (const Rate& rate : run.metrics.rates)
+      add(html, "<li>{:.5g} TFLOP/s of a device by {}, {:.5g} FLOPs a sample</li>", rate.tflops,
+          html_escaped(formula_text(rate.basis)), rate.basis.per_sample);
+    for (const std::string& note : run.metrics.notes) add(html, "<li>{}</li>", html_escaped(note));
+    for (const std::string& warning : run.metrics.facts.warnings) add(html, "<li><b>warning:</b> {}</li>", html_escaped(warning));
+    html += "</ul>\n";
+  }
+  if (!report.not_there.empty()) {
+    std::string list;
+    for (const std::string& title : report.not_there) add(list, "{}{}", list.empty() ? "" : ", ", html_escaped(title));
+    add(html, "<p>Not in these logs: {}.</p>\n", list);
+  }
+  return html;
+}
+
+}  // namespace trireme

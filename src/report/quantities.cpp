@@ -1,0 +1,125 @@
+#include "report/quantities.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using Name = QuantityRow::Name;
+
+constexpr std::string_view kReferenceStepTime = "train_step_timing in s";
+
+constexpr std::array kLoss{Name{"reduced_train_loss"}, Name{"train_loss"}, Name{"train_loss_step"}, Name{"loss"}};
+constexpr std::array kValidationLoss{Name{"val_loss"}, Name{"validation_loss"}};
+constexpr std::array kStepSeconds{Name{"train_step_timing_raw in s"}, Name{kReferenceStepTime}, Name{"iter_time"}};
+constexpr std::array kTokensPerSecond{Name{"tokens_per_second"}, Name{"throughput/tokens_per_sec"}};
+constexpr std::array kTflops{Name{"tflops_per_device"}, Name{"tflops_per_sec_per_gpu"}, Name{"TFLOPS_per_GPU"},
+                             Name{"throughput/device/flops_per_sec", 1e-12}};
+constexpr std::array kMfu{Name{"mfu"}, Name{"throughput/device/mfu"}};
+constexpr std::array kMemory{Name{"peak_memory_usage"}, Name{"memory_allocated"}};
+constexpr std::array kLearningRate{Name{"lr"}, Name{"learning_rate"}, Name{"lr-AdamW"}};
+constexpr std::array kGradNorm{Name{"grad_norm"}, Name{"gradient_norm"}};
+
+constexpr std::array kQuantities{
+    QuantityRow{Quantity::loss, "loss", "Loss", "", kLoss},
+    QuantityRow{Quantity::validation_loss, "validation_loss", "Validation loss", "", kValidationLoss},
+    QuantityRow{Quantity::step_seconds, "step_seconds", "Step time", "s", kStepSeconds},
+    QuantityRow{Quantity::tokens_per_second, "tokens_per_second", "Tokens per second", "tokens/s", kTokensPerSecond},
+    QuantityRow{Quantity::tflops, "tflops_per_device", "Arithmetic of one device", "TFLOP/s", kTflops},
+    QuantityRow{Quantity::mfu, "mfu", "MFU", "%", kMfu},
+    QuantityRow{Quantity::memory, "memory_bytes", "Memory of one device", "B", kMemory},
+    QuantityRow{Quantity::learning_rate, "learning_rate", "Learning rate", "", kLearningRate},
+    QuantityRow{Quantity::grad_norm, "grad_norm", "Gradient norm", "", kGradNorm},
+};
+static_assert(kQuantities.size() == static_cast<size_t>(Quantity::count_));
+
+std::optional<Series> logged(const RunLog& log, std::span<const Name> names) {
+  for (const Name& name : names) {
+    const Series* const found = log.find(name.logged);
+    if (found == nullptr) continue;
+    Series series = *found;
+    if (name.scale != 1)
+      for (Point& point : series.points) point.value *= name.scale;
+    return series;
+  }
+  return std::nullopt;
+}
+
+// LitGPT logs the seconds since training began. A row is one step later than the one before it, or several.
+std::optional<Series> step_seconds_from_elapsed(const RunLog& log) {
+  const Series* const elapsed = log.find("time/train");
+  if (elapsed == nullptr) return std::nullopt;
+  Series series{.name = "differences of time/train", .points = {}};
+  for (size_t i = 1; i < elapsed->points.size(); ++i) {
+    const Point &before = elapsed->points[i - 1], &now = elapsed->points[i];
+    const double seconds = (now.value - before.value) / static_cast<double>(now.step - before.step);
+    if (seconds > 0) series.points.push_back({.step = now.step, .value = seconds});  // it starts again at 0 after a resume
+  }
+  return series.points.empty() ? std::nullopt : std::optional(std::move(series));
+}
+
+// Batch sizes may grow during a run; then they are logged.
+double batch_share_at(const Series* batches, const RunFacts& facts, int64_t step) {
+  if (batches == nullptr || !facts.batch) return 1;
+  const auto found = std::ranges::lower_bound(batches->points, step, {}, &Point::step);
+  if (found == batches->points.end() || found->step != step) return 1;
+  return found->value / static_cast<double>(*facts.batch);
+}
+
+// A rate that follows from the time of each step.
+template <class Rate>
+std::optional<Series> from_step_seconds(const RunLog& log, const RunFacts& facts, Rate&& rate) {
+  std::optional<Series> series = find_quantity(log, facts, Quantity::step_seconds);
+  if (!series) return std::nullopt;
+  const Series* const batches = log.find("global_batch_size");
+  series->name = fmt::format("from {}", series->name);
+  std::erase_if(series->points, [](const Point& point) { return !(point.value > 0); });
+  for (Point& point : series->points) {
+    const std::optional<double> value = rate(point.value);
+    if (!value) return std::nullopt;
+    point.value = *value * batch_share_at(batches, facts, point.step);
+  }
+  return series->points.empty() ? std::nullopt : series;
+}
+
+std::optional<Series> derived(const RunLog& log, const RunFacts& facts, Quantity quantity) {
+  switch (quantity) {
+    case Quantity::step_seconds:
+      return step_seconds_from_elapsed(log);
+    case Quantity::tokens_per_second:
+      return from_step_seconds(log, facts, [&](double seconds) -> std::optional<double> {
+        const std::optional<double> tokens = facts.tokens_per_step();
+        return tokens ? std::optional(*tokens / seconds) : std::nullopt;
+      });
+    case Quantity::tflops:
+      return from_step_seconds(log, facts, [&](double seconds) { return facts.tflops(seconds); });
+    case Quantity::mfu:
+      return from_step_seconds(log, facts, [&](double seconds) { return facts.mfu(seconds); });
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+const QuantityRow& row_of(Quantity quantity) {
+  const QuantityRow& row = kQuantities[static_cast<size_t>(quantity)];
+  CHECK(row.quantity == quantity);
+  return row;
+}
+
+std::optional<Series> find_quantity(const RunLog& log, const RunFacts& facts, Quantity quantity) {
+  if (std::optional<Series> series = logged(log, row_of(quantity).names)) return series;
+  return derived(log, facts, quantity);
+}
+
+std::optional<Series> reference_step_seconds(const RunLog& log, const RunFacts& facts) {
+  if (const Series* const series = log.find(kReferenceStepTime)) return *series;
+  return find_quantity(log, facts, Quantity::step_seconds);
+}
+
+}  // namespace trireme

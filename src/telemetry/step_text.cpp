@@ -1,0 +1,60 @@
+#include "telemetry/step_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <string_view>
+
+#include "base/units.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kRed = "\x1b[31m", kYellow = "\x1b[33m", kNoColour = "\x1b[0m";
+
+// Gradient norms range over many decades; this is seven characters for all that a run can show.
+std::string grad_text(double norm) {
+  const bool fixed = norm == 0 || (norm >= 1e-3 && norm < 1e3) || !std::isfinite(norm);
+  return fixed ? fmt::format("{:>7.3f}", norm) : fmt::format("{:>7.1e}", norm);
+}
+
+void append_flags(std::string& out, const StepRecord& record, Colour colour) {
+  const auto append = [&](std::string_view escape, std::string_view text) {
+    out += "  ";
+    if (colour == Colour::yes) out += escape;
+    out += text;
+    if (colour == Colour::yes) out += kNoColour;
+  };
+  if (record.skipped) {
+    append(kRed, "SKIPPED");
+    out += ' ';
+    out += record.nonfinite_where;
+  }
+  if (record.loss_outlier_sigma) append(kYellow, fmt::format("loss {:+.1f} sigma", *record.loss_outlier_sigma));
+  if (record.grad_outlier_sigma) append(kYellow, fmt::format("grad {:+.1f} sigma", *record.grad_outlier_sigma));
+}
+
+}  // namespace
+
+void append_step_text(std::string& text, const StepRecord& record, int64_t total_steps, Colour colour) {
+  const auto out = std::back_inserter(text);
+  const int64_t steps_done = record.step + 1;
+  const size_t digits = fmt::formatted_size("{}", total_steps);
+  const double seconds_left = static_cast<double>(total_steps - steps_done) * record.mean_step_seconds;
+  fmt::format_to(out, "step  {:>{}}/{}  loss {:>7.4f}  grad {}  lr {:.2e}  {:>8}  {:>6} tok/s  {:>14}", steps_done, digits,
+                 total_steps, record.loss, grad_text(record.grad_norm), record.learning_rate, format_seconds(record.step_seconds),
+                 format_count(std::round(record.tokens_per_second)), format_flops(record.tflops_per_device * 1e12));
+  if (record.mfu > 0) fmt::format_to(out, "  MFU {:4.1f}%", record.mfu * 100);
+  fmt::format_to(out, "  eta {}", format_duration(seconds_left));
+  append_flags(text, record, colour);
+}
+
+void append_validation_text(std::string& text, const ValidationRecord& record, int64_t total_steps) {
+  const size_t digits = fmt::formatted_size("{}", total_steps);
+  fmt::format_to(std::back_inserter(text), "valid {:>{}}/{}  loss {:>7.4f}  perplexity {:.2f}  {} batches in {}",
+                 record.steps_done, digits, total_steps, record.loss, std::exp(record.loss), record.batches,
+                 format_seconds(record.seconds));
+}
+
+}  // namespace trireme

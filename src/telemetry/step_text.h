@@ -1,0 +1,23 @@
+// A step and a validation as one line for people, on the terminal and in text logs.
+#pragma once
+
+#include <string>
+
+#include "telemetry/step_record.h"
+
+namespace trireme {
+
+enum class Colour : uint8_t { no, yes };
+
+// step  120/300  loss  2.3412  grad   0.840  lr 2.93e-03   64.1 ms   31.9k tok/s    0.21 TFLOP/s  MFU 41.3%  eta 0:12
+void append_step_text(std::string& out, const StepRecord& record, int64_t total_steps, Colour colour);
+
+// valid 120/300  loss  2.4012  perplexity 11.04  50 batches in 1.23 s
+void append_validation_text(std::string& out, const ValidationRecord& record, int64_t total_steps);
+
+// Something about this step should be seen by a person: it was skipped, or a value does not belong to the recent ones.
+inline bool is_remarkable(const StepRecord& record) {
+  return record.skipped || record.loss_outlier_sigma || record.grad_outlier_sigma;
+}
+
+}  // namespace trireme

@@ -1,0 +1,63 @@
+// The text logs of a rank, with the names and the line format that NeMo users know:
+//
+//   [NeMo I 2023-09-11 22:31:28 train:120] step  120/300  loss  2.3412 ...
+//
+// I is information, W a warning, E an error; the number after "train:" counts the steps done. Everything said goes to
+// nemo_log_globalrank-R_localrank-L.txt; warnings and errors also to nemo_error_log.txt, which all ranks share.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "telemetry/log_file.h"
+#include "telemetry/step_record.h"
+
+namespace trireme {
+
+std::string text_log_name(int global_rank, int local_rank);
+inline constexpr const char* kErrorLogName = "nemo_error_log.txt";
+
+// Messages may come from any thread.
+class TextLogSink final : public Sink {
+ public:
+  // Goes on at the end of files that are there; a last line that was torn is taken away first.
+  TextLogSink(const std::string& path, const std::string& error_path, int64_t total_steps, Notify notify,
+              const Clock& clock = system_clock());
+
+  void step(const StepRecord& record) override;
+  void validation(const ValidationRecord& record) override;
+  void message(Severity severity, std::string_view text) override;
+  void finish(const RunEnding& ending) override;
+
+ private:
+  void write(char letter, std::string_view text);
+
+  const int64_t total_steps_;
+  const Clock& clock_;
+  std::mutex mutex_;
+  LogFile all_, errors_;
+  int64_t steps_done_ = 0;
+  std::string text_, line_;  // kept, so that a step allocates nothing
+};
+
+// lightning_logs.txt: how far the run is, as Lightning's progress bar shows it, a line a step, and Lightning's words at the end:
+//
+//   Epoch 0:  40%|####      | 16/40 [00:12<00:18, 1.27it/s, v_num=, reduced_train_loss=10.90, global_step=15.00, ...]
+//   `Trainer.fit` stopped: `max_steps=40` reached.
+class LightningLogSink final : public Sink {
+ public:
+  LightningLogSink(const std::string& path, int64_t total_steps, Notify notify, const Clock& clock = system_clock());
+
+  void step(const StepRecord& record) override;
+  void finish(const RunEnding& ending) override;
+
+ private:
+  const int64_t total_steps_;
+  Stopwatch elapsed_;
+  LogFile file_;
+  std::string line_;
+};
+
+}  // namespace trireme

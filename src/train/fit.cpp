@@ -1,0 +1,91 @@
+#include "train/fit.h"
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "base/units.h"
+#include "comm/mesh.h"
+#include "tensor/dtype.h"
+#include "train/run_size.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kState = "weights, gradients and optimizer state";
+constexpr const char* kSmaller = "trireme recipes lists smaller models";
+constexpr const char* kNoCheckpoints = "exp_manager.create_checkpoint_callback=false";
+
+bool is_short(int64_t needed, const Resources& there) { return there.memory > 0 && needed > there.memory; }
+
+// The overrides that turn a recipe for many ranks into one for a single rank.
+std::string for_one_rank(const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  std::string text;
+  const auto set = [&](const char* key, int64_t size, const char* value) {
+    if (size != 1) text += fmt::format(" {}={}", key, value);
+  };
+  set("trainer.num_nodes", settings.trainer.num_nodes, "1");
+  set("trainer.devices", settings.trainer.devices, "1");
+  set("model.tensor_model_parallel_size", model.tensor_model_parallel_size, "1");
+  set("model.pipeline_model_parallel_size", model.pipeline_model_parallel_size, "1");
+  set("model.virtual_pipeline_model_parallel_size", model.virtual_pipeline_model_parallel_size, "null");
+  set("model.context_parallel_size", model.context_parallel_size, "1");
+  return text;
+}
+
+void require_ranks(const Settings& settings, const Resources& there, const StateBytes& state) {
+  if (settings.ranks() == there.ranks) return;
+  const std::string needs = fmt::format("this recipe is for {} ranks ({} nodes x {}: {})", settings.ranks(),
+                                        settings.trainer.num_nodes, settings.trainer.devices, layout_text(settings));
+  if (there.ranks != 1) throw UserError("{}; here are {}", needs, there.ranks);
+  if (is_short(state.training, there))
+    throw UserError("{} and keeps {} of {}; here is 1 rank with {} of memory free; {}", needs, format_bytes(state.training),
+                    kState, format_bytes(there.memory), kSmaller);
+  const bool copy_fits = !is_short(state.training + state.checkpoint_copy, there);
+  throw UserError("{}; here is 1 rank: add{}{}{}", needs, for_one_rank(settings), copy_fits ? "" : " ",
+                  copy_fits ? "" : kNoCheckpoints);
+}
+
+}  // namespace
+
+Resources resources_here() { return {.ranks = Mesh::solo().size(), .memory = available_memory_bytes()}; }
+
+StateBytes state_bytes(const Settings& settings, int64_t parameters) {
+  const int64_t word = size_of(DType::f32);
+  const int64_t gradient = word, master_and_moments = 3 * word;
+  const int64_t working_copy = settings.trainer.precision == Precision::f32 ? 0 : size_of(DType::bf16);
+  return {.training = parameters * (working_copy + gradient + master_and_moments),
+          .checkpoint_copy = settings.exp_manager.create_checkpoint_callback ? parameters * master_and_moments : 0};
+}
+
+void require_fit(const Settings& settings, const Resources& there) {
+  const int64_t parameters = run_size(settings).parameters;
+  const StateBytes state = state_bytes(settings, parameters);
+  require_ranks(settings, there, state);
+  if (there.ranks != 1) return;
+  if (is_short(state.training, there))
+    throw UserError("{} of {} parameters take {}, and {} of memory are free here; {}, or use fewer model.num_layers", kState,
+                    format_count(static_cast<double>(parameters)), format_bytes(state.training), format_bytes(there.memory),
+                    kSmaller);
+  if (is_short(state.training + state.checkpoint_copy, there))
+    throw UserError("{} take {} and the copy that checkpoints are saved from {}, and {} of memory are free here; use {}", kState,
+                    format_bytes(state.training), format_bytes(state.checkpoint_copy), format_bytes(there.memory),
+                    kNoCheckpoints);
+}
+
+void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, const Resources& there) {
+  int64_t needed = 0;
+  std::vector<std::string> parts;
+  for (const auto& [label, bytes] : rows) {
+    needed += bytes;
+    if (bytes > 0) parts.push_back(fmt::format("{} {}", label, format_bytes(bytes)));
+  }
+  if (is_short(needed, there))
+    throw UserError(
+        "this run takes {} ({}), and {} of memory are free here; use a smaller model.micro_batch_size, or "
+        "model.activations_checkpoint_granularity=full",
+        format_bytes(needed), fmt::join(parts, ", "), format_bytes(there.memory));
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+// Whether a run fits where it is started. A recipe can be right and still be made for another machine: for a thousand GPUs, or for
+// more memory than there is. That is said in one line, before data is opened or memory allocated.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/settings.h"
+
+namespace trireme {
+
+struct Resources {
+  int64_t ranks = 1;
+  int64_t memory = 0;  // bytes that a rank may still take; 0: not known
+};
+
+Resources resources_here();
+
+// What a run keeps for its parameters.
+struct StateBytes {
+  int64_t training = 0;         // weights, gradients, masters and Adam's two moments
+  int64_t checkpoint_copy = 0;  // what a checkpoint is saved from while training goes on; 0: no checkpoints
+};
+
+StateBytes state_bytes(const Settings& settings, int64_t parameters);
+
+// Throws a UserError if the settings ask for other ranks than there are, or if what a single rank keeps for its parameters is more
+// than the memory.
+void require_fit(const Settings& settings, const Resources& there);
+
+// The same for everything a rank allocates, activations included: a row for each kind of memory.
+void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, const Resources& there);
+
+}  // namespace trireme

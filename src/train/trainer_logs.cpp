@@ -1,0 +1,156 @@
+// The part of the trainer that speaks: which logs a run has, and what it reports at its end.
+#include <fmt/format.h>
+#include <version.h>
+
+#include <cstdio>
+
+#include "base/process.h"
+#include "model/parameter_table.h"
+#include "telemetry/console.h"
+#include "telemetry/csv.h"
+#include "telemetry/mllog.h"
+#include "train/run_files.h"
+#include "train/trainer.h"
+
+namespace trireme {
+
+void Trainer::tell(Severity severity, std::string_view text) {
+  if (telemetry_ != nullptr) return telemetry_->message(severity, text);
+  fmt::print(stderr, "{}{}\n", severity == Severity::warning ? "warning: " : "", text);
+  if (text_log_ != nullptr) text_log_->message(severity, text);
+}
+
+void Trainer::open_text_log() {
+  constexpr int kGlobalRank = 0, kLocalRank = 0;
+  const Notify only_on_stderr = [](Severity, std::string_view text) { fmt::print(stderr, "warning: {}\n", text); };
+  text_log_ = std::make_unique<TextLogSink>(folder_.file(text_log_name(kGlobalRank, kLocalRank)).string(),
+                                            folder_.file(kErrorLogName).string(), settings_.trainer.max_steps, only_on_stderr);
+  write_start_files(folder_, settings_.exp_manager,
+                    {.recipe_text = request_.settings_text,
+                     .hparams_text = request_.hparams_text,
+                     .arguments = request_.arguments,
+                     .commit = TRIREME_COMMIT,
+                     .ranks = mesh_.size(),
+                     .nodes = settings_.trainer.num_nodes},
+                    only_on_stderr);
+}
+
+void Trainer::open_logs() {
+  const ExpManagerSettings& logs = settings_.exp_manager;
+  const TrainerSettings& trainer = settings_.trainer;
+  const int64_t planned = trainer.max_steps - step_;
+  const StepTiming timing = logs.log_step_timing ? StepTiming::logged : StepTiming::left_out;
+  telemetry_ = std::make_unique<Telemetry>(TelemetryOptions{.rates = rates_,
+                                                            .timing_buffer = logs.step_timing_buffer,
+                                                            .planned_steps = planned,
+                                                            .log_every_n_steps = trainer.log_every_n_steps});
+  const Notify notify = telemetry_->notify();
+  const int64_t console_steps = trainer.console_every_n_steps > 0 ? trainer.console_every_n_steps : trainer.log_every_n_steps;
+  telemetry_->add<Console>(ConsoleOptions{.total_steps = trainer.max_steps, .every_n_steps = console_steps});
+  telemetry_->add(std::move(text_log_));
+  telemetry_->add<LightningLogSink>(folder_.file("lightning_logs.txt").string(), trainer.max_steps, notify);
+  telemetry_->add<CsvSink>(folder_.file("metrics.csv").string(), step_, rates_, notify);
+  if (logs.create_dllogger_logger)
+    telemetry_->add<DlloggerSink>(folder_.dllogger(logs).string(), DlloggerOptions{.first_step = step_, .timing = timing},
+                                  request_.logged_parameters, notify);
+  if (logs.create_dllogger_logger && logs.dllogger_stdout) telemetry_->add<DlloggerStdout>(timing);
+  if (logs.create_tensorboard_logger)
+    tensorboard_ = &telemetry_->add<TensorboardSink>(folder_.path().string(),
+                                                     TensorboardOptions{.first_step = step_, .timing = timing}, notify);
+  if (request_.mllog == Mllog::yes)
+    telemetry_->add<MllogSink>(folder_.file("mllog.txt").string(),
+                               MllogFacts{.global_batch_size = model_.global_batch_size,
+                                          .sequence_length = model_.encoder_seq_length,
+                                          .steps = trainer.max_steps,
+                                          .warmup_steps = static_cast<double>(model_.optim.sched.warmup_steps),
+                                          .learning_rate = model_.optim.lr,
+                                          .seed = model_.seed},
+                               notify);
+  summary_ = &telemetry_->add<SummarySink>(rates_, planned);
+}
+
+void Trainer::close_logs(const RunEnding& ending) {
+  if (std::exchange(logs_closed_, true)) return;
+  if (telemetry_ != nullptr)
+    telemetry_->finish(ending);
+  else
+    text_log_->finish(ending);
+  const Notify notify = [this](Severity severity, std::string_view text) { tell(severity, text); };
+  write_end_files(folder_, ending, notify);
+}
+
+// ------------------------------------------------------------------------------------------------------------------ end
+
+std::string Trainer::next_command(RunOutcome outcome) const {
+  if (writer_ == nullptr) return request_.command + " --op-times";
+  if (outcome != RunOutcome::finished) return request_.command + " --resume";
+  if (model_.data.data_impl == "text")
+    return fmt::format("trireme generate {} --prompt \"Once upon a time\"", folder_.path().string());
+  return fmt::format("tensorboard --logdir {}", folder_.path().string());
+}
+
+RunEnd Trainer::run_end(RunOutcome outcome) const {
+  const ExpManagerSettings& logs = settings_.exp_manager;
+  RunEnd end{.memory_announced = plan_.total(), .ranks = {}, .places = {}, .next_command = next_command(outcome)};
+  for (const auto& [label, bytes] : other_memory_) end.memory_announced += bytes;
+  end.ranks.push_back({.rank = 0, .mean_seconds = summary_->mean_seconds(), .memory_bytes = peak_resident_bytes()});
+  end.places.push_back({"run", folder_.path().string()});
+  if (request_.purpose == RunPurpose::benchmark) end.places.push_back({"report", folder_.file("benchmark.json").string()});
+  if (saved_step_ >= 0) end.places.push_back({"checkpoint", (folder_.checkpoints() / checkpoint_name(saved_step_)).string()});
+  if (logs.create_dllogger_logger) end.places.push_back({"dllogger", folder_.dllogger(logs).string()});
+  if (logs.create_tensorboard_logger) end.places.push_back({"tensorboard", folder_.path().string()});
+  return end;
+}
+
+BenchmarkFacts Trainer::benchmark_facts() const {
+  return {.recipe = request_.recipe,
+          .command = request_.command,
+          .machine = machine_->description(),
+          .version = TRIREME_VERSION,
+          .commit = TRIREME_COMMIT,
+          .precision = settings_.trainer.precision == Precision::bf16 ? "bf16" : "32",
+          .parameters = parameter_count(parameter_table(model_)),
+          .layers = model_.num_layers,
+          .width = model_.hidden_size,
+          .heads = model_.num_attention_heads,
+          .vocabulary = model_.padded_vocabulary(),
+          .sequence_length = model_.encoder_seq_length,
+          .global_batch_size = model_.global_batch_size,
+          .micro_batch_size = model_.micro_batch_size,
+          .ranks = mesh_.size(),
+          .tensor_parallel = mesh_.tp->size(),
+          .pipeline_parallel = mesh_.pp->size(),
+          .data_parallel = mesh_.dp->size(),
+          .context_parallel = mesh_.cp->size()};
+}
+
+void Trainer::report(const Summary& summary) {
+  const bool is_benchmark = request_.purpose == RunPurpose::benchmark;
+  const nlohmann::ordered_json json = is_benchmark ? benchmark_json(benchmark_facts(), summary) : summary.json();
+  write_report(summary.json(), folder_.summary().string(), telemetry_->notify());
+  if (is_benchmark) write_report(json, folder_.file("benchmark.json").string(), telemetry_->notify());
+  if (request_.report_format == ReportFormat::json)
+    fmt::print("{}\n", json.dump(2));
+  else
+    fmt::print("{}", is_benchmark ? benchmark_text(benchmark_facts(), summary) : summary.text());
+  if (timed_ != nullptr && request_.report_format == ReportFormat::text) fmt::print("\n{}", timed_->table());
+}
+
+void Trainer::finish(RunOutcome outcome) {
+  save_checkpoint();
+  finish_saving();
+  const bool unsaved = writer_ != nullptr && saved_step_ != step_;
+  const std::string trouble = unsaved ? fmt::format("the last checkpoint, of step {}, could not be saved", step_) : "";
+  const Summary summary = summary_->summary(run_end(outcome));
+  if (tensorboard_ != nullptr && settings_.exp_manager.log_tflops_per_sec_per_gpu && summary.averaged > 0) {
+    // The first is the name of older versions of NeMo, the other two are those of newer ones.
+    tensorboard_->scalar("tflops_per_sec_per_gpu", summary.tflops_per_device, step_ - 1);
+    tensorboard_->scalar("TFLOPS_per_GPU", summary.tflops_per_device, step_ - 1);
+    tensorboard_->scalar("TFLOPS", summary.tflops_per_device * static_cast<double>(rates_.devices), step_ - 1);
+  }
+  close_logs({.outcome = unsaved ? RunOutcome::failed : outcome, .steps_done = step_, .reason = trouble});
+  report(summary);
+  if (unsaved) throw Failure(trouble);
+}
+
+}  // namespace trireme

@@ -1,0 +1,81 @@
+#include "train/fit.h"
+
+#include <gtest/gtest.h>
+
+#include "config/user_error.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kParameters = 125'262'336;  // of 12 layers, width 768, vocabulary 50257 padded for one rank
+
+Settings small() {
+  Settings settings;
+  settings.model.vocab_size = 50257;
+  return settings;
+}
+
+std::string answer(const Settings& settings, const Resources& there) {
+  return user_error_of([&] { require_fit(settings, there); });
+}
+
+TEST(FitTest, StateOfAParameter) {
+  Settings settings = small();
+  EXPECT_EQ(state_bytes(settings, 1).training, 2 + 4 + 12);
+  EXPECT_EQ(state_bytes(settings, 10).checkpoint_copy, 10 * 12);
+  settings.exp_manager.create_checkpoint_callback = false;
+  EXPECT_EQ(state_bytes(settings, 10).checkpoint_copy, 0);
+  settings.trainer.precision = Precision::f32;  // the weights are their own masters
+  EXPECT_EQ(state_bytes(settings, 1).training, 4 + 12);
+}
+
+TEST(FitTest, MemoryIsComparedToTheByte) {
+  const int64_t training = kParameters * 18, all = kParameters * 30;
+  EXPECT_EQ(answer(small(), {.ranks = 1, .memory = all}), "");
+  EXPECT_EQ(answer(small(), {.ranks = 1, .memory = 0}), "");  // not known
+  EXPECT_EQ(
+      answer(small(), {.ranks = 1, .memory = all - 1}),
+      "weights, gradients and optimizer state take 2.1 GiB and the copy that checkpoints are saved from 1.4 GiB, and 3.5 GiB "
+      "of memory are free here; use exp_manager.create_checkpoint_callback=false");
+  Settings without_checkpoints = small();
+  without_checkpoints.exp_manager.create_checkpoint_callback = false;
+  EXPECT_EQ(answer(without_checkpoints, {.ranks = 1, .memory = training}), "");
+  EXPECT_EQ(answer(without_checkpoints, {.ranks = 1, .memory = training - 1}),
+            "weights, gradients and optimizer state of 125.3M parameters take 2.1 GiB, and 2.1 GiB of memory are free here; "
+            "trireme recipes lists smaller models, or use fewer model.num_layers");
+}
+
+TEST(FitTest, RanksThatAreNotThere) {
+  Settings settings = small();
+  settings.trainer.num_nodes = 2;
+  settings.trainer.devices = 8;
+  settings.model.tensor_model_parallel_size = 2;
+  settings.model.pipeline_model_parallel_size = 2;
+  settings.model.virtual_pipeline_model_parallel_size = 3;
+  settings.model.global_batch_size = 8;
+  const std::string needs = "this recipe is for 16 ranks (2 nodes x 8: TP 2, PP 2, VP 3, DP 4)";
+  const std::string add =
+      "; here is 1 rank: add trainer.num_nodes=1 trainer.devices=1 model.tensor_model_parallel_size=1 "
+      "model.pipeline_model_parallel_size=1 model.virtual_pipeline_model_parallel_size=null";
+  EXPECT_EQ(answer(settings, {.ranks = 1, .memory = int64_t{1} << 40}), needs + add);
+  EXPECT_EQ(answer(settings, {.ranks = 1, .memory = int64_t{3} << 30}),
+            needs + add + " exp_manager.create_checkpoint_callback=false");
+  EXPECT_EQ(answer(settings, {.ranks = 1, .memory = int64_t{1} << 30}),
+            needs +
+                " and keeps 2.1 GiB of weights, gradients and optimizer state; here is 1 rank with 1.0 GiB of memory free; "
+                "trireme recipes lists smaller models");
+  EXPECT_EQ(answer(settings, {.ranks = 8, .memory = 0}), needs + "; here are 8");
+  EXPECT_EQ(answer(settings, {.ranks = 16, .memory = 1}), "");  // what one of several ranks keeps is for its own plan to say
+}
+
+TEST(FitTest, TheWholePlan) {
+  const std::vector<std::pair<std::string, int64_t>> rows = {{"parameters", 1 << 20}, {"masters", 0}, {"activations", 3 << 20}};
+  EXPECT_EQ(user_error_of([&] { require_memory(rows, {.ranks = 1, .memory = 4 << 20}); }), "");
+  EXPECT_EQ(
+      user_error_of([&] { require_memory(rows, {.ranks = 1, .memory = (4 << 20) - 1}); }),
+      "this run takes 4.0 MiB (parameters 1.0 MiB, activations 3.0 MiB), and 4.0 MiB of memory are free here; use a smaller "
+      "model.micro_batch_size, or model.activations_checkpoint_granularity=full");
+}
+
+}  // namespace
+}  // namespace trireme
