@@ -68,10 +68,11 @@ inline constexpr int64_t kStepScalars = static_cast<int64_t>(StepScalar::count_)
 
 // ---------------------------------------------------------------------------------------------------------- embedding
 
-// out[n] = dropout(word[tokens[n]] + position[positions[n]]).    tokens, positions: [N] i32; word [V,C], position [P,C], out
-// [N,C] act.
+// out[n] = dropout(word[tokens[n] - first_token] + position[positions[n]]).    tokens, positions: [N] i32; word [V,C], position
+// [P,C], out [N,C] act. `word` may be a part of the table: tokens outside of it count as zero rows.
 struct EmbeddingForward {
   static constexpr const char* kName = "embedding_forward";
+  int64_t first_token = 0;
   Tensor tokens, positions;
   Tensor word;
   Tensor position;  // optional
@@ -84,9 +85,10 @@ struct EmbeddingForward {
   }
 };
 
-// d_word[tokens[n]] += dropout(d_out[n]);  d_position[positions[n]] += the same, rows added in the order of n.
+// d_word[tokens[n] - first_token] += dropout(d_out[n]);  d_position[positions[n]] += the same, rows added in the order of n.
 struct EmbeddingBackward {
   static constexpr const char* kName = "embedding_backward";
+  int64_t first_token = 0;
   Tensor tokens, positions;
   Dropout dropout;
   Tensor d_out;       // [N,C] act
@@ -335,12 +337,13 @@ struct CopyHeads {
 
 // --------------------------------------------------------------------------------------------------------------- loss
 
-// Over the first `vocabulary` columns of each row: row_max = max, row_sum = sum exp(logit - row_max),
-// target_logit = logits[n, targets[n]] (0 where targets[n] < 0).    logits [n,V] act; targets [n] i32; the rest [n] f32.
-// Two ops, because with a vocabulary cut over ranks the three statistics are joined between them.
+// Logits may be a part of the vocabulary, its columns from `first_column` on; the first `vocabulary` of them count, the rest is
+// padding. Over each row: row_max = max, row_sum = sum exp(logit - row_max), target_logit = that of targets[n], 0 where it is in
+// another part or masked (targets[n] < 0).    logits [n,V] act; targets [n] i32; the rest [n] f32.
+// Several ops, because with a vocabulary cut over ranks the three statistics are joined between them.
 struct CrossEntropyStats {
   static constexpr const char* kName = "cross_entropy_stats";
-  int64_t vocabulary = 0;
+  int64_t first_column = 0, vocabulary = 0;
   Tensor logits, targets;
   Tensor row_max, row_sum, target_logit;
   template <class V>
@@ -350,12 +353,23 @@ struct CrossEntropyStats {
   }
 };
 
+// row_sum *= exp(part_max - row_max): the sum of a part, seen from the maximum of the whole row.    [n] f32; row_max >= part_max.
+struct RescaleSums {
+  static constexpr const char* kName = "rescale_sums";
+  Tensor part_max, row_max;
+  Tensor row_sum;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("part_max", part_max), v.in("row_max", row_max), v.update("row_sum", row_sum);
+  }
+};
+
 // losses[n] = log(row_sum) + row_max - target_logit, 0 where targets[n] < 0 (masked);  scalars.loss_sum += sum of losses;
 // with WriteGrad::yes, logits become their gradient: (exp(logit - row_max) / row_sum - [c == target]) * scalars.inverse_targets,
-// 0 in masked rows and in columns >= vocabulary.
+// 0 in masked rows and in the padding.
 struct CrossEntropyGrad {
   static constexpr const char* kName = "cross_entropy_grad";
-  int64_t vocabulary = 0;
+  int64_t first_column = 0, vocabulary = 0;
   WriteGrad write_grad = WriteGrad::yes;
   Tensor targets, row_max, row_sum, target_logit;
   Tensor logits;   // [n,V] act
@@ -451,11 +465,13 @@ struct RandomNormal {
 };
 
 // The list of all ops; X(Op) once each.
-#define TRIREME_OPS(X)                                                                                                   \
-  X(EmbeddingForward)                                                                                                    \
-  X(EmbeddingBackward) X(ResidualNormForward) X(ResidualNormBackward) X(ResidualAdd) X(DropoutBackward) X(LinearForward) \
-      X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary)           \
-          X(AttentionForward) X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) X(CrossEntropyGrad) X(SquaredNorms) \
-              X(ApplyClip) X(AdamW) X(Fill) X(Copy) X(RandomNormal)
+#define TRIREME_OPS(X)                                                                                                        \
+  X(EmbeddingForward)                                                                                                         \
+  X(EmbeddingBackward)                                                                                                        \
+  X(ResidualNormForward)                                                                                                      \
+  X(ResidualNormBackward)                                                                                                     \
+  X(ResidualAdd) X(DropoutBackward) X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward)              \
+      X(SwigluForward) X(SwigluBackward) X(Rotary) X(AttentionForward) X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) \
+          X(RescaleSums) X(CrossEntropyGrad) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Fill) X(Copy) X(RandomNormal)
 
 }  // namespace trireme

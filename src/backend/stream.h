@@ -10,7 +10,7 @@ enum class StreamKind : uint8_t { compute, tp, dp, copy, pipeline };
 
 struct Stream {
   StreamKind kind = StreamKind::compute;
-  int edge = 0;  // which directed pipeline edge; 0 for the other kinds
+  int edge = 0;  // of the pipeline: 2 * direction + (0 where it is sent, 1 where it is received); 0 for the other kinds
   bool operator==(const Stream&) const = default;
 };
 
@@ -18,6 +18,8 @@ inline constexpr Stream kCompute{StreamKind::compute};
 inline constexpr Stream kTensorParallel{StreamKind::tp};
 inline constexpr Stream kDataParallel{StreamKind::dp};
 inline constexpr Stream kCopy{StreamKind::copy};
+inline constexpr Stream kSendForward{StreamKind::pipeline, 0}, kReceiveForward{StreamKind::pipeline, 1};
+inline constexpr Stream kSendBackward{StreamKind::pipeline, 2}, kReceiveBackward{StreamKind::pipeline, 3};
 
 // A point in a stream. The name says what is true once it is reached: "gradients_reduced", "batch_on_device".
 struct Event {

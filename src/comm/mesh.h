@@ -1,20 +1,40 @@
-// Where this rank stands: one communicator per direction of the mesh. Ranks are ordered with TP fastest, then CP, DP, PP slowest.
+// Where this rank stands. Ranks are ordered with TP fastest, then CP, DP, PP slowest: rank = tp + TP (cp + CP (dp + DP pp)). One
+// communicator per direction of the mesh, and the groups derived from them.
 #pragma once
 
 #include <memory>
 
 #include "comm/solo.h"
+#include "comm/world.h"
 
 namespace trireme {
 
+struct MeshShape {
+  int tp = 1, cp = 1, dp = 1, pp = 1;
+  int64_t staging_bytes() const;  // of a mesh on paper: what its collectives needed
+  int size() const { return tp * cp * dp * pp; }
+};
+
+struct MeshPlace {
+  MeshShape shape;
+  int rank = 0;
+};
+
 struct Mesh {
   std::unique_ptr<Communicator> tp, cp, dp, pp;
+  std::unique_ptr<Communicator> embedding;  // first and last stage, which may share a table; null on other stages and with one
+  std::unique_ptr<Communicator> world;      // all ranks
 
-  static Mesh solo() {
-    const auto one = [] { return std::make_unique<SoloCommunicator>(); };
-    return {.tp = one(), .cp = one(), .dp = one(), .pp = one()};
-  }
+  static Mesh solo();
+  static Mesh of(const MeshShape& shape, World& world);
+  static Mesh on_paper(const MeshPlace& place);  // of CostCommunicators
+
+  int64_t staging_bytes() const;  // of a mesh on paper: what its collectives needed
   int size() const { return tp->size() * cp->size() * dp->size() * pp->size(); }
 };
+
+// Ranks along one direction through `rank`, in rising order.
+enum class MeshDirection : uint8_t { tp, cp, dp, pp };
+std::vector<int> ranks_along(const MeshShape& shape, MeshDirection direction, int rank);
 
 }  // namespace trireme

@@ -6,8 +6,8 @@ namespace trireme {
 namespace {
 
 // Which layers are recomputed, and in which groups.
-std::vector<ActivationTable::Layer> plan_recompute(const ModelSettings& model) {
-  const int64_t L = model.num_layers, k = model.activations_checkpoint_num_layers;
+std::vector<ActivationTable::Layer> plan_recompute(const ModelSettings& model, int64_t L) {
+  const int64_t k = model.activations_checkpoint_num_layers;
   const bool full = model.activations_checkpoint_granularity == RecomputeGranularity::full;
   const bool uniform = model.activations_checkpoint_method == RecomputeMethod::uniform;
   std::vector<ActivationTable::Layer> plan;
@@ -73,7 +73,7 @@ BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, D
 ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, DType dtype, int64_t slots, Arena& activations,
                                  Arena& scratch)
     : layers_(dims.L),
-      plan_(plan_recompute(model)),
+      plan_(plan_recompute(model, dims.L)),
       workspace_(make_block_workspace(model, dims, dtype, Backward::yes, scratch)),
       rebuilds_(model.activations_checkpoint_granularity == RecomputeGranularity::selective) {
   RebuiltActivations shared;

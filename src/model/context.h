@@ -25,6 +25,7 @@ enum class Mode : uint8_t { training, evaluation };  // evaluation: no dropout
 
 struct Context {
   Backend& backend;
+  Communicator& tp;
   ParallelLinear linear;
   const ModelSettings& model;
   Dims dims;
@@ -36,7 +37,8 @@ struct Context {
   Dropout attention_branch_dropout(int64_t layer) const { return hidden(static_cast<uint32_t>(1 + 2 * layer)); }
   Dropout mlp_branch_dropout(int64_t layer) const { return hidden(static_cast<uint32_t>(2 + 2 * layer)); }
   Dropout attention_dropout(int64_t layer) const {
-    return dropout(model.attention_dropout, 0x80000000u + static_cast<uint32_t>(layer) * 0x1000u);
+    return dropout(model.attention_dropout,
+                   0x80000000u + static_cast<uint32_t>(layer) * 0x1000u + static_cast<uint32_t>(dims.H_first));
   }
   bool hidden_dropout_active() const { return mode == Mode::training && model.hidden_dropout > 0; }
 

@@ -2,17 +2,25 @@
 
 namespace trireme {
 
+// With the vocabulary cut over ranks each adds the rows it holds, the first one the positions, and dropout comes after the sum.
 void embedding_forward(const Context& context, const EmbeddingParameters& weights, Tensor out) {
-  context.backend.run(kCompute, EmbeddingForward{.tokens = context.batch.tokens,
+  const bool whole = context.tp.size() == 1;
+  context.backend.run(kCompute, EmbeddingForward{.first_token = context.dims.V_first,
+                                                 .tokens = context.batch.tokens,
                                                  .positions = context.batch.positions,
                                                  .word = weights.word,
-                                                 .position = weights.position,
-                                                 .dropout = context.embedding_dropout(),
+                                                 .position = context.tp.rank() == 0 ? weights.position : Tensor{},
+                                                 .dropout = whole ? context.embedding_dropout() : Dropout{},
                                                  .out = out});
+  if (whole) return;
+  context.tp.all_reduce(kCompute, out, Reduce::sum);
+  if (context.hidden_dropout_active())
+    context.backend.run(kCompute, DropoutBackward{.d_sum = out, .dropout = context.embedding_dropout(), .d_branch = out});
 }
 
 void embedding_backward(const Context& context, const EmbeddingParameters& grads, Tensor d_out) {
-  context.backend.run(kCompute, EmbeddingBackward{.tokens = context.batch.tokens,
+  context.backend.run(kCompute, EmbeddingBackward{.first_token = context.dims.V_first,
+                                                  .tokens = context.batch.tokens,
                                                   .positions = context.batch.positions,
                                                   .dropout = context.embedding_dropout(),
                                                   .d_out = d_out,

@@ -26,6 +26,7 @@ std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
   CHECK(d.T > 0 && length_ + d.T <= capacity_);
   arena_.rewind(arena_mark_);
   Context context{.backend = backend_,
+                  .tp = *mesh_.tp,
                   .linear = ParallelLinear(backend_, *mesh_.tp),
                   .model = model_,
                   .dims = d,

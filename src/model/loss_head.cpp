@@ -26,6 +26,7 @@ LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, Arena
   row_max_ = scratch.take({chunk_rows_}, DType::f32);
   row_sum_ = scratch.take({chunk_rows_}, DType::f32);
   target_logit_ = scratch.take({chunk_rows_}, DType::f32);
+  if (model.tensor_model_parallel_size > 1) part_max_ = scratch.take({chunk_rows_}, DType::f32);
   losses_ = scratch.take({d.N()}, DType::f32);
 }
 
@@ -53,13 +54,16 @@ void LossHead::forward(const Context& context, int64_t slot_index, const HeadPar
     const Tensor logits = logits_.rows(0, rows), losses = losses_.rows(begin, rows);
     const Tensor row_max = row_max_.rows(0, rows), row_sum = row_sum_.rows(0, rows), target_logit = target_logit_.rows(0, rows);
     context.linear.column_forward({.x = normed, .weight = weights.head, .out = logits});
-    context.backend.run(kCompute, CrossEntropyStats{.vocabulary = d.V,
+    context.backend.run(kCompute, CrossEntropyStats{.first_column = d.V_first,
+                                                    .vocabulary = d.V_here(),
                                                     .logits = logits,
                                                     .targets = targets,
                                                     .row_max = row_max,
                                                     .row_sum = row_sum,
                                                     .target_logit = target_logit});
-    context.backend.run(kCompute, CrossEntropyGrad{.vocabulary = d.V,
+    join_statistics(context, row_max, row_sum, target_logit);
+    context.backend.run(kCompute, CrossEntropyGrad{.first_column = d.V_first,
+                                                   .vocabulary = d.V_here(),
                                                    .write_grad = training ? WriteGrad::yes : WriteGrad::no,
                                                    .targets = targets,
                                                    .row_max = row_max,
@@ -72,6 +76,17 @@ void LossHead::forward(const Context& context, int64_t slot_index, const HeadPar
     context.linear.weight_grad({.x = normed, .d_out = logits, .d_weight = grads.head});
     context.linear.column_input_grad({.d_out = logits, .weight = weights.head, .d_x = slot.d_normed.rows(begin, rows)});
   }
+}
+
+// The statistics of the whole vocabulary from those of its parts.
+void LossHead::join_statistics(const Context& context, Tensor row_max, Tensor row_sum, Tensor target_logit) const {
+  if (context.tp.size() == 1) return;
+  const Tensor part_max = part_max_.rows(0, row_max.shape[0]);
+  context.backend.run(kCompute, Copy{.from = row_max, .to = part_max});
+  context.tp.all_reduce(kCompute, row_max, Reduce::max);
+  context.backend.run(kCompute, RescaleSums{.part_max = part_max, .row_max = row_max, .row_sum = row_sum});
+  context.tp.all_reduce(kCompute, row_sum, Reduce::sum);
+  context.tp.all_reduce(kCompute, target_logit, Reduce::sum);
 }
 
 PendingGrad LossHead::final_norm_backward(const Context& context, int64_t slot_index, const HeadParameters& weights,

@@ -20,6 +20,8 @@ class LossHead {
                                   const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before) const;
 
  private:
+  void join_statistics(const Context& context, Tensor row_max, Tensor row_sum, Tensor target_logit) const;
+
   struct Slot {
     Tensor sum;         // [N,C] the residual stream at the end
     Tensor normed;      // [N,C]
@@ -30,6 +32,7 @@ class LossHead {
   int64_t chunk_rows_ = 0;
   Tensor logits_;                            // [chunk,V_padded], in training then their gradient
   Tensor row_max_, row_sum_, target_logit_;  // [chunk] f32
+  Tensor part_max_;                          // [chunk] f32; with the vocabulary cut over ranks
   Tensor losses_;                            // [N] f32
 };
 

@@ -16,15 +16,84 @@ uint32_t site_of(const std::string& name) {
   return hash;
 }
 
+// Elements that lie side by side in the global tensor and in an owned part of it.
+struct GlobalRun {
+  int64_t global = 0, local = 0, count = 0;
+};
+
+std::vector<GlobalRun> global_runs(const Shape& global, const OwnedPart& part) {
+  const int64_t columns = global.rank() == 1 ? global[0] : global[1];
+  const int64_t width = part.piece.extent[-1], first_column = part.piece.offset[-1];
+  const int64_t first_row = global.rank() == 1 ? 0 : part.piece.offset[0];
+  if (width == columns) return {{first_row * columns + first_column + part.begin, 0, part.count}};
+  std::vector<GlobalRun> runs;
+  for (int64_t done = 0; done < part.count;) {
+    const int64_t row = (part.begin + done) / width, column = (part.begin + done) % width;
+    const int64_t count = std::min(width - column, part.count - done);
+    runs.push_back({(first_row + row) * columns + first_column + column, done, count});
+    done += count;
+  }
+  return runs;
+}
+
+BucketKind kind_of(const ParameterRow& row) {
+  if (row.owner == Owner::block) return BucketKind::block;
+  return row.owner == Owner::last_stage ? BucketKind::head : BucketKind::embedding;
+}
+
+// Adds the rows from `row` on that belong together; returns the one after them.
+size_t add_bucket(FlatLayout& layout, size_t row) {
+  const RankShard& shard = layout.shard;
+  Bucket bucket{.kind = kind_of(layout.table[row]),
+                .layer = layout.table[row].layer,
+                .first_row = row,
+                .all = {layout.count, 0},
+                .own = {},
+                .state = layout.state_count,
+                .parts = {}};
+  const auto belongs = [&](const ParameterRow& other) { return kind_of(other) == bucket.kind && other.layer == bucket.layer; };
+  for (; row < layout.table.size() && belongs(layout.table[row]); ++row) {
+    layout.local.push_back(local_part(layout.table[row], shard));
+    layout.offsets.push_back(layout.count);
+    layout.count += round_up(layout.local.back().shape.count(), kAlignElements);
+  }
+  // Every rank's piece is as long as the others' and as well aligned.
+  layout.count = bucket.all.begin + round_up(layout.count - bucket.all.begin, kAlignElements * shard.dp_size);
+  bucket.all.count = layout.count - bucket.all.begin;
+  const int64_t piece = bucket.all.count / shard.dp_size;
+  bucket.own = {bucket.all.begin + shard.dp_rank * piece, piece};
+  for (size_t i = bucket.first_row; i < row; ++i)
+    for (const LocalPiece& held : layout.local[i].pieces) {
+      const int64_t at = layout.offsets[i] + held.begin;
+      const int64_t begin = std::max(at, bucket.own.begin);
+      const int64_t end = std::min(at + held.count(), bucket.own.begin + bucket.own.count);
+      if (begin < end)
+        bucket.parts.push_back({i, held, begin - at, end - begin, begin, layout.state_count + begin - bucket.own.begin});
+    }
+  layout.state_count += piece;
+  layout.buckets.push_back(std::move(bucket));
+  return row;
+}
+
 }  // namespace
 
-FlatLayout FlatLayout::of(const ModelSettings& model) {
-  FlatLayout layout{.table = parameter_table(model), .offsets = {}, .count = 0};
-  for (const ParameterRow& row : layout.table) {
-    layout.offsets.push_back(layout.count);
-    layout.count += round_up(row.padded_count(), kAlignElements);
+FlatLayout FlatLayout::of(const ModelSettings& model, const RankShard& shard) {
+  FlatLayout layout;
+  layout.shard = shard;
+  const std::vector<ParameterRow> all = parameter_table(model);
+  for (size_t row = 0; row < all.size(); ++row) {
+    if (!holds(model, all[row], shard)) continue;
+    layout.table.push_back(all[row]);
+    layout.table_rows.push_back(row);
   }
+  for (size_t row = 0; row < layout.table.size();) row = add_bucket(layout, row);
   return layout;
+}
+
+std::optional<size_t> FlatLayout::bucket(BucketKind kind, int64_t layer) const {
+  for (size_t i = 0; i < buckets.size(); ++i)
+    if (buckets[i].kind == kind && buckets[i].layer == layer) return i;
+  return std::nullopt;
 }
 
 int64_t FlatLayout::find(const std::string& name) const {
@@ -58,40 +127,72 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
   head_ = {.norm_weight = view("final_norm.weight"), .norm_bias = view("final_norm.bias"), .head = head ? head : embedding_.word};
 }
 
-Tensor FlatViews::parameter(size_t row) const {
-  const ParameterRow& parameter = layout_.table[row];
-  const Shape shape =
-      parameter.shape.rank() == 1 ? Shape{parameter.padded_rows} : Shape{parameter.padded_rows, parameter.shape[1]};
-  return flat_.flat_range(layout_.offsets[row], shape);
+Tensor FlatViews::parameter(size_t row) const { return flat_.flat_range(layout_.offsets[row], layout_.local[row].shape); }
+
+void Weights::wait_for(BucketKind kind, int64_t layer) const {
+  if (const auto bucket = layout_.bucket(kind, layer)) backend_.wait(kCompute, gathered_[*bucket]);
 }
 
-Tensor FlatViews::block_range(int64_t layer) const {
-  int64_t begin = layout_.count, end = 0;
-  for (size_t row = 0; row < layout_.table.size(); ++row) {
-    if (layout_.table[row].layer != layer) continue;
-    begin = std::min(begin, layout_.offsets[row]);
-    end = std::max(end, layout_.offsets[row] + round_up(layout_.table[row].padded_count(), kAlignElements));
+const HeadParameters& Weights::acquire_head() const {
+  wait_for(BucketKind::head);
+  wait_for(BucketKind::embedding);  // which holds the head when the two are tied
+  return views_.head();
+}
+
+void Weights::wait_for_all() const {
+  for (const Event& gathered : gathered_) backend_.wait(kCompute, gathered);
+}
+
+void Weights::gather(size_t index, Communicator& dp) {
+  const Bucket& bucket = layout_.buckets[index];
+  const Tensor flat = views_.flat();
+  if (dp.size() == 1) return;
+  backend_.wait(kDataParallel, backend_.record(kCompute, "own_weights_updated"));
+  dp.all_gather(kDataParallel, flat.rows(bucket.own.begin, bucket.own.count), flat.rows(bucket.all.begin, bucket.all.count));
+  gathered_[index] = backend_.record(kDataParallel, "weights_gathered");
+}
+
+void Grads::reduce(BucketKind kind, int64_t layer) {
+  const auto index = layout_.bucket(kind, layer);
+  if (micro_batch_ != MicroBatch::last || !index || mesh_.dp->size() == 1) return;
+  const Bucket& bucket = layout_.buckets[*index];
+  backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
+  mesh_.dp->reduce_scatter(kDataParallel, views_.flat().rows(bucket.all.begin, bucket.all.count),
+                           views_.flat().rows(bucket.own.begin, bucket.own.count), Reduce::sum);
+  reduced_[*index] = backend_.record(kDataParallel, "gradients_reduced");
+}
+
+void Grads::finished_embedding() {
+  const int64_t word = layout_.find("embedding.word");
+  const bool tied = word >= 0 && layout_.table[static_cast<size_t>(word)].owner == Owner::first_and_last_stage;
+  // The first and the last stage each have a part of the gradient of the table they share.
+  if (micro_batch_ == MicroBatch::last && tied && mesh_.embedding != nullptr) {
+    backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
+    mesh_.embedding->all_reduce(kDataParallel, views_.embedding().word, Reduce::sum);
+    reduced_[*layout_.bucket(BucketKind::embedding)] = backend_.record(kDataParallel, "shared_gradients_summed");
   }
-  return flat_.rows(begin, end - begin);
+  reduce(BucketKind::embedding);
 }
 
-void Grads::finished(int64_t layer) {
-  if (micro_batch_ != MicroBatch::last) return;
-  backend_.wait(kDataParallel, backend_.record(kCompute, "block_gradients_written"));
-  const Tensor bucket = views_.block_range(layer);
-  mesh_.dp->reduce_scatter(kDataParallel, bucket, bucket, Reduce::sum);
+Tensor Grads::acquire_own(size_t index) const {
+  backend_.wait(kCompute, reduced_[index]);
+  return views_.flat().rows(layout_.buckets[index].own.begin, layout_.buckets[index].own.count);
 }
 
-void initialise(const FlatLayout& layout, uint64_t seed, Backend& backend, Tensor masters) {
+void initialise(const FlatLayout& layout, const Bucket& bucket, uint64_t seed, Backend& backend, Tensor masters) {
   backend.run(kCompute, Fill{.value = 0, .out = masters});
-  for (size_t i = 0; i < layout.table.size(); ++i) {
-    const ParameterRow& row = layout.table[i];
-    const Tensor values = masters.rows(layout.offsets[i], row.count());  // the padding rows come after these
+  for (const OwnedPart& part : bucket.parts) {
+    const ParameterRow& row = layout.table[part.row];
+    const Tensor values = masters.rows(part.flat - bucket.own.begin, part.count);
     if (row.init == InitKind::ones) backend.run(kCompute, Fill{.value = 1, .out = values});
-    if (row.init == InitKind::normal)
-      backend.run(kCompute,
-                  RandomNormal{
-                      .mean = 0, .deviation = row.deviation, .seed = seed, .site = site_of(row.name), .first = 0, .out = values});
+    if (row.init != InitKind::normal) continue;
+    for (const GlobalRun& run : global_runs(row.shape, part))
+      backend.run(kCompute, RandomNormal{.mean = 0,
+                                         .deviation = row.deviation,
+                                         .seed = seed,
+                                         .site = site_of(row.name),
+                                         .first = run.global,
+                                         .out = values.rows(run.local, run.count)});
   }
 }
 

@@ -1,11 +1,17 @@
-// The weights store: every parameter of this rank in one flat buffer, gradients, masters and Adam states in buffers with the same
-// offsets. The model makes two calls a block: weights.acquire before it reads a block's parameters, and grads.finished after
-// backward wrote the last gradient of a block.
+// The weights store: every parameter of this rank in one flat buffer, gradients in another with the same offsets. The buffers are
+// cut into buckets (the head, each block, the embedding) in the order in which backward finishes them. Masters and Adam states
+// are shared out over the data-parallel ranks: rank r owns the r-th piece of every bucket, and its state buffers hold those
+// pieces one after the other.
+//
+// The model makes two calls a block: weights.acquire before it reads a block's parameters, and grads.finished after backward
+// wrote the last gradient of a block.
 #pragma once
+
+#include <optional>
 
 #include "backend/backend.h"
 #include "comm/mesh.h"
-#include "model/parameter_table.h"
+#include "model/shard.h"
 
 namespace trireme {
 
@@ -29,14 +35,42 @@ struct HeadParameters {
   Tensor head;                    // [V_padded,C]; with tied embeddings the same memory as embedding.word
 };
 
-// Where each row of the parameter table lies in the flat buffers. Rows start on 256-byte boundaries of the narrowest dtype.
-struct FlatLayout {
-  std::vector<ParameterRow> table;
-  std::vector<int64_t> offsets;
-  int64_t count = 0;  // elements of a flat buffer
+// The part of a parameter that this rank's state buffers hold: elements of one of its local pieces.
+struct OwnedPart {
+  size_t row = 0;  // of the table
+  LocalPiece piece;
+  int64_t begin = 0, count = 0;  // elements of the piece
+  int64_t flat = 0;              // where they are in the flat buffers
+  int64_t state = 0;             // and in the state buffers
+};
 
-  static FlatLayout of(const ModelSettings& model);
+enum class BucketKind : uint8_t { head, block, embedding };
+
+struct Bucket {
+  BucketKind kind = BucketKind::block;
+  int64_t layer = -1;            // of a block
+  size_t first_row = 0;          // of the table
+  FlatRange all;                 // in the flat buffers
+  FlatRange own;                 // the piece of it that this rank owns
+  int64_t state = 0;             // where that piece begins in the state buffers
+  std::vector<OwnedPart> parts;  // of the parameters in the bucket, those that are in the piece
+};
+
+// Where the parameters of this rank lie in the flat buffers. They start on 256-byte boundaries of the narrowest dtype.
+struct FlatLayout {
+  RankShard shard;
+  std::vector<ParameterRow> table;    // rows that this rank holds, in the order of the parameter table
+  std::vector<size_t> table_rows;     // where they are in the table of the whole model
+  std::vector<LocalParameter> local;  // what this rank holds of each
+  std::vector<int64_t> offsets;
+  std::vector<Bucket> buckets;
+  int64_t count = 0;        // elements of a flat buffer
+  int64_t state_count = 0;  // elements of a state buffer
+
+  static FlatLayout of(const ModelSettings& model, const RankShard& shard = {});
   int64_t find(const std::string& name) const;  // row, or -1
+  // Which bucket; none where this rank has nothing of it.
+  std::optional<size_t> bucket(BucketKind kind, int64_t layer = -1) const;
 };
 
 // The tensors of a flat buffer, by name and by block.
@@ -45,12 +79,10 @@ class FlatViews {
   FlatViews(const FlatLayout& layout, const ModelSettings& model, Tensor flat);
 
   Tensor flat() const { return flat_; }
-  Tensor parameter(size_t row) const;  // [padded_rows, ...]
+  Tensor parameter(size_t row) const;  // its local part, padding rows included
   const BlockParameters& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
   const EmbeddingParameters& embedding() const { return embedding_; }
   const HeadParameters& head() const { return head_; }
-  // The contiguous part of the flat buffer that holds one block's parameters.
-  Tensor block_range(int64_t layer) const;
 
  private:
   const FlatLayout& layout_;
@@ -62,16 +94,26 @@ class FlatViews {
 
 class Weights {
  public:
-  Weights(const FlatLayout& layout, const ModelSettings& model, Tensor flat) : views_(layout, model, flat) {}
+  Weights(const FlatLayout& layout, const ModelSettings& model, Backend& backend, Tensor flat)
+      : layout_(layout), views_(layout, model, flat), backend_(backend), gathered_(layout.buckets.size()) {}
 
-  // A block's parameters, complete and ready to use. With one data-parallel rank they always are.
-  const BlockParameters& acquire(int64_t layer) const { return views_.block(layer); }
-  const EmbeddingParameters& acquire_embedding() const { return views_.embedding(); }
-  const HeadParameters& acquire_head() const { return views_.head(); }
+  // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them.
+  const BlockParameters& acquire(int64_t layer) const { return wait_for(BucketKind::block, layer), views_.block(layer); }
+  const EmbeddingParameters& acquire_embedding() const { return wait_for(BucketKind::embedding), views_.embedding(); }
+  const HeadParameters& acquire_head() const;
   const FlatViews& views() const { return views_; }
 
+  // Every rank has updated its piece of the bucket: collects the pieces of all.
+  void gather(size_t bucket, Communicator& dp);
+  void wait_for_all() const;
+
  private:
+  void wait_for(BucketKind kind, int64_t layer = -1) const;
+
+  const FlatLayout& layout_;
   FlatViews views_;
+  Backend& backend_;
+  std::vector<Event> gathered_;  // by bucket
 };
 
 // Whether further micro-batches of the step will add to the gradients.
@@ -80,7 +122,7 @@ enum class MicroBatch : uint8_t { more_follow, last };
 class Grads {
  public:
   Grads(const FlatLayout& layout, const ModelSettings& model, Backend& backend, const Mesh& mesh, Tensor flat)
-      : views_(layout, model, flat), backend_(backend), mesh_(mesh) {}
+      : layout_(layout), views_(layout, model, flat), backend_(backend), mesh_(mesh), reduced_(layout.buckets.size()) {}
 
   const BlockParameters& block(int64_t layer) const { return views_.block(layer); }
   const EmbeddingParameters& embedding() const { return views_.embedding(); }
@@ -88,17 +130,26 @@ class Grads {
 
   void begin_micro_batch(MicroBatch which) { micro_batch_ = which; }
   // Backward wrote the last gradient of the block: on the last micro-batch its reduction over the data-parallel group starts.
-  void finished(int64_t layer);
+  void finished(int64_t layer) { reduce(BucketKind::block, layer); }
+  void finished_head() { reduce(BucketKind::head); }
+  void finished_embedding();
+  // What comes next on the compute stream finds this rank's piece of the bucket summed over the group.
+  Tensor acquire_own(size_t bucket) const;
   const FlatViews& views() const { return views_; }
 
  private:
+  void reduce(BucketKind kind, int64_t layer = -1);
+
+  const FlatLayout& layout_;
   FlatViews views_;
   Backend& backend_;
   const Mesh& mesh_;
   MicroBatch micro_batch_ = MicroBatch::last;
+  std::vector<Event> reduced_;  // by bucket
 };
 
-// Draws every parameter into `masters` (f32, flat), keyed by seed, name and global element, and clears the padding.
-void initialise(const FlatLayout& layout, uint64_t seed, Backend& backend, Tensor masters);
+// Draws what this rank owns of a bucket into `masters` (f32, its piece of the bucket), keyed by seed, name and global element,
+// and clears the padding.
+void initialise(const FlatLayout& layout, const Bucket& bucket, uint64_t seed, Backend& backend, Tensor masters);
 
 }  // namespace trireme

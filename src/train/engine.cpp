@@ -1,8 +1,22 @@
 #include "train/engine.h"
 
 #include <cmath>
+#include <exception>
 
 namespace trireme {
+
+namespace {
+
+RankShard shard_of(const Mesh& mesh) {
+  return {.tp_rank = mesh.tp->rank(),
+          .tp_size = mesh.tp->size(),
+          .pp_rank = mesh.pp->rank(),
+          .pp_size = mesh.pp->size(),
+          .dp_rank = mesh.dp->rank(),
+          .dp_size = mesh.dp->size()};
+}
+
+}  // namespace
 
 Arenas Arenas::measuring() {
   return {Arena("parameters"), Arena("gradients"), Arena("masters"), Arena("states"), Arena("activations"), Arena("scratch")};
@@ -17,35 +31,71 @@ Arenas Arenas::like(const Arenas& measured, Backend& backend) {
 }
 
 Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas)
-    : settings_(std::move(settings)), backend_(backend), layout_(FlatLayout::of(settings_.model)) {
+    : settings_(std::move(settings)),
+      backend_(backend),
+      mesh_(mesh),
+      layout_(FlatLayout::of(settings_.model, shard_of(mesh))) {
+  CHECK_EQ(settings_.model.tensor_model_parallel_size, mesh.tp->size());
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
-  const Tensor weights = arenas.parameters.take({layout_.count}, dtype);
-  // In f32 the weights are their own masters.
-  const Tensor masters = dtype == DType::f32 ? weights : arenas.masters.take({layout_.count}, DType::f32);
-  weights_.emplace(layout_, model, weights);
-  masters_.emplace(layout_, model, masters);
+  weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.count}, dtype));
   grads_.emplace(layout_, model, backend, mesh, arenas.gradients.take({layout_.count}, DType::f32));
-  first_moment_.emplace(layout_, model, arenas.states.take({layout_.count}, DType::f32));
-  second_moment_.emplace(layout_, model, arenas.states.take({layout_.count}, DType::f32));
+  if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
+  first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
+  second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   scalars_ = arenas.states.take({kStepScalars}, DType::f64);
-  squares_ = arenas.states.take({static_cast<int64_t>(layout_.table.size())}, DType::f64);
-  host_squares_.resize(layout_.table.size());
-  for (size_t row = 0; row < layout_.table.size(); ++row) {
-    const ParameterRow& parameter = layout_.table[row];
-    const double decay = parameter.decay == WeightDecay::yes ? model.optim.weight_decay : 0;
-    norm_ranges_.push_back({layout_.offsets[row], parameter.count()});
-    decay_ranges_.push_back({layout_.offsets[row], parameter.count(), static_cast<float>(decay)});
+  for (const ParameterRow& row : parameter_table(model)) names_.push_back(row.name);
+  squares_ = arenas.states.take({static_cast<int64_t>(names_.size())}, DType::f64);
+  host_squares_.resize(names_.size());
+  for (const Bucket& bucket : layout_.buckets) ranges_.push_back(ranges_of(bucket));
+  const RankShard& shard = layout_.shard;
+  const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard);
+  // A stage never has more micro-batches alive than there are stages.
+  const int64_t slots =
+      slots_needed(make_schedule(ScheduleKind::one_forward_one_backward, shard.pp_size, shard.pp_size, shard.pp_rank));
+  gpt_.emplace(model, shard, dims, dtype, backend, mesh, slots, arenas.activations, arenas.scratch);
+  output_sent_.resize(static_cast<size_t>(slots));
+}
+
+Engine::~Engine() {
+  if (std::uncaught_exceptions() > 0) return;  // the others may be gone too
+  try {
+    weights_->wait_for_all();
+  } catch (const std::exception&) {  // a rank that died: whoever waits next says so
   }
-  const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length);
-  const int64_t slots = slots_needed(make_schedule(ScheduleKind::one_forward_one_backward, 1, 1, 0));
-  gpt_.emplace(model, dims, dtype, backend, mesh, slots, arenas.activations, arenas.scratch);
+}
+
+// Of the piece of a bucket that this rank owns; places are counted from its beginning.
+Engine::BucketRanges Engine::ranges_of(const Bucket& bucket) const {
+  BucketRanges ranges;
+  for (size_t row = bucket.first_row; row < layout_.table.size(); ++row)
+    if (layout_.offsets[row] < bucket.all.begin + bucket.all.count) ranges.norms.push_back({});
+  for (const OwnedPart& part : bucket.parts) {
+    const ParameterRow& row = layout_.table[part.row];
+    const double decay = row.decay == WeightDecay::yes ? settings_.model.optim.weight_decay : 0;
+    const int64_t begin = part.flat - bucket.own.begin;
+    ranges.decays.push_back({begin, part.count, static_cast<float>(decay)});
+    if (!counts(row, layout_.shard)) continue;
+    FlatRange& norm = ranges.norms[part.row - bucket.first_row];
+    if (norm.count == 0) norm.begin = begin;
+    norm.count = begin + part.count - norm.begin;  // the parts of a parameter lie side by side
+  }
+  return ranges;
+}
+
+Tensor Engine::master(const Bucket& bucket) const {
+  if (masters_) return masters_.rows(bucket.state, bucket.own.count);
+  return weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
+}
+
+Tensor Engine::master(const Bucket& bucket, const OwnedPart& part) const {
+  return master(bucket).rows(part.state - bucket.state, part.count);
 }
 
 void Engine::initialise_weights() {
-  initialise(layout_, settings_.model.seed, backend_, masters_->flat());
-  backend_.run(kCompute, Fill{.value = 0, .out = first_moment_->flat()});
-  backend_.run(kCompute, Fill{.value = 0, .out = second_moment_->flat()});
+  for (const Bucket& bucket : layout_.buckets) initialise(layout_, bucket, settings_.model.seed, backend_, master(bucket));
+  backend_.run(kCompute, Fill{.value = 0, .out = first_moment_});
+  backend_.run(kCompute, Fill{.value = 0, .out = second_moment_});
   restore_updates(0);
 }
 
@@ -63,13 +113,17 @@ void Engine::restore_updates(int64_t updates) {
   host_scalars_ = {};
   host_scalars_[static_cast<size_t>(StepScalar::updates)] = static_cast<double>(updates);
   backend_.upload(kCompute, host_scalars_.data(), scalars_);
-  if (weights_->views().flat().dtype != DType::f32)
-    backend_.run(kCompute, Copy{.from = masters_->flat(), .to = weights_->views().flat()});
+  for (size_t i = 0; i < layout_.buckets.size(); ++i) {
+    const Bucket& bucket = layout_.buckets[i];
+    const Tensor own = weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
+    if (masters_) backend_.run(kCompute, Copy{.from = master(bucket), .to = own});
+    weights_->gather(i, *mesh_.dp);
+  }
 }
 
 const std::vector<Action>& Engine::schedule(ScheduleKind kind, int64_t micro_batches) {
   if (kind != schedule_kind_ || micro_batches != schedule_micro_batches_) {
-    schedule_ = make_schedule(kind, 1, micro_batches, 0);
+    schedule_ = make_schedule(kind, layout_.shard.pp_size, micro_batches, layout_.shard.pp_rank);
     schedule_kind_ = kind;
     schedule_micro_batches_ = micro_batches;
   }
@@ -84,7 +138,17 @@ void Engine::begin(const StepInput& input) {
   backend_.run(kCompute, Fill{.value = 0, .out = scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1)});
 }
 
+// A token that the tables do not have would go unnoticed, because each rank looks only for those in its part.
+void Engine::check_vocabulary(const HostBatch& host) const {
+  const int64_t vocabulary = settings_.model.vocab_size;
+  for (const int32_t token : host.tokens)
+    if (token < 0 || token >= vocabulary) throw Failure("the data has token {}, outside the vocabulary of {}", token, vocabulary);
+  for (const int32_t target : host.targets)
+    if (target >= vocabulary) throw Failure("the data has token {}, outside the vocabulary of {}", target, vocabulary);
+}
+
 void Engine::upload_batch(int64_t slot, const HostBatch& host) {
+  check_vocabulary(host);
   const DeviceBatch& batch = gpt_->batch(slot);
   backend_.upload(kCopy, host.tokens.data(), batch.tokens);
   backend_.upload(kCopy, host.targets.data(), batch.targets);
@@ -93,46 +157,95 @@ void Engine::upload_batch(int64_t slot, const HostBatch& host) {
   backend_.wait(kCompute, backend_.record(kCopy, "batch_on_device"));
 }
 
+void Engine::receive(Stream stream, Tensor values, int from) {
+  // The memory may still be read by what was enqueued before.
+  backend_.wait(stream, backend_.record(kCompute, "buffer_free"));
+  mesh_.pp->receive(stream, values, from);
+  backend_.wait(kCompute, backend_.record(stream, "received"));
+}
+
+void Engine::send(Stream stream, Tensor values, int to, Event& sent) {
+  backend_.wait(stream, backend_.record(kCompute, "ready_to_send"));
+  mesh_.pp->send(stream, values, to);
+  sent = backend_.record(stream, "sent");
+}
+
 void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
+  const int stage = layout_.shard.pp_rank;
   for (const Action& action : actions) {
+    Event& output_sent = output_sent_[static_cast<size_t>(action.slot)];
     switch (action.kind) {
+      case ActionKind::receive_forward:
+        receive(kReceiveForward, gpt_->input(action.slot), stage - 1);
+        break;
       case ActionKind::forward:
         upload_batch(action.slot, input.batch(action.micro_batch));
+        backend_.wait(kCompute, output_sent);
         gpt_->forward(action.slot, *weights_, *grads_, scalars_);
-        break;
-      case ActionKind::backward:
-        grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
-        gpt_->backward(action.slot, *weights_, *grads_);
         break;
       case ActionKind::forward_only:
         upload_batch(action.slot, input.batch(action.micro_batch));
+        backend_.wait(kCompute, output_sent);
         gpt_->evaluate(action.slot, *weights_, *grads_, scalars_);
         break;
-      case ActionKind::receive_forward:
       case ActionKind::send_forward:
+        send(kSendForward, gpt_->output(action.slot), stage + 1, output_sent);
+        break;
       case ActionKind::receive_backward:
+        receive(kReceiveBackward, gpt_->d_output(), stage + 1);
+        break;
+      case ActionKind::backward:
+        backend_.wait(kCompute, d_input_sent_);
+        grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
+        gpt_->backward(action.slot, *weights_, *grads_);
+        break;
       case ActionKind::send_backward:
-        CHECK_NEVER("one stage has nobody to talk to");
+        send(kSendBackward, gpt_->d_input(), stage - 1, d_input_sent_);
+        break;
     }
   }
 }
 
-void Engine::optimizer_step() {
+// Loss and gradient norm of the whole mesh, on every rank.
+void Engine::share_results() {
+  share_loss();
+  for (Communicator* group : {mesh_.dp.get(), mesh_.tp.get(), mesh_.pp.get()}) group->all_reduce(kCompute, squares_, Reduce::sum);
+}
+
+void Engine::share_loss() {
+  const Tensor loss = scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1);
+  mesh_.dp->all_reduce(kCompute, loss, Reduce::sum);
+  mesh_.pp->broadcast(kCompute, loss, mesh_.pp->size() - 1);
+}
+
+void Engine::update(size_t index) {
   const OptimSettings& optim = settings_.model.optim;
-  const Tensor grads = grads_->views().flat();
-  backend_.wait(kCompute, backend_.record(kDataParallel, "gradients_reduced"));
-  backend_.run(kCompute, SquaredNorms{.ranges = norm_ranges_, .grads = grads, .squares = squares_});
-  backend_.run(kCompute, ApplyClip{.max_norm = settings_.gradient_clip, .squares = squares_, .scalars = scalars_});
-  backend_.run(kCompute, AdamW{.ranges = decay_ranges_,
+  const Bucket& bucket = layout_.buckets[index];
+  backend_.run(kCompute, AdamW{.ranges = ranges_[index].decays,
                                .beta1 = optim.beta1,
                                .beta2 = optim.beta2,
                                .epsilon = optim.eps,
-                               .grads = grads,
+                               .grads = grads_->acquire_own(index),
                                .scalars = scalars_,
-                               .master = masters_->flat(),
-                               .m = first_moment_->flat(),
-                               .v = second_moment_->flat(),
-                               .weights = weights_->views().flat()});
+                               .master = master(bucket),
+                               .m = first_moment_.rows(bucket.state, bucket.own.count),
+                               .v = second_moment_.rows(bucket.state, bucket.own.count),
+                               .weights = weights_->views().flat().rows(bucket.own.begin, bucket.own.count)});
+  weights_->gather(index, *mesh_.dp);
+}
+
+void Engine::optimizer_step() {
+  if (mesh_.pp->size() > 1) backend_.run(kCompute, Fill{.value = 0, .out = squares_});  // other stages fill in the rest
+  for (size_t i = 0; i < layout_.buckets.size(); ++i) {
+    const BucketRanges& ranges = ranges_[i];
+    const auto first = static_cast<int64_t>(layout_.table_rows[layout_.buckets[i].first_row]);
+    const Tensor squares = squares_.rows(first, static_cast<int64_t>(ranges.norms.size()));
+    backend_.run(kCompute, SquaredNorms{.ranges = ranges.norms, .grads = grads_->acquire_own(i), .squares = squares});
+  }
+  share_results();
+  backend_.run(kCompute, ApplyClip{.max_norm = settings_.gradient_clip, .squares = squares_, .scalars = scalars_});
+  // The next forward begins with the embedding, which is the last bucket.
+  for (size_t i = layout_.buckets.size(); i-- > 0;) update(i);
 }
 
 StepResult Engine::train_step(const StepInput& input) {
@@ -146,6 +259,7 @@ StepResult Engine::train_step(const StepInput& input) {
 double Engine::evaluate(const StepInput& input) {
   begin(input);
   run(schedule(ScheduleKind::forward_only, input.micro_batches), input);
+  share_loss();
   read_scalars();
   return host_scalars_[static_cast<size_t>(StepScalar::loss_sum)];
 }
@@ -168,8 +282,7 @@ std::string Engine::locate_nonfinite(double loss) const {
   // The table is in the order of backward, so the first bad gradient is where the trouble entered.
   for (size_t row = 0; row < host_squares_.size(); ++row)
     if (!std::isfinite(host_squares_[row]))
-      return fmt::format("{}{}gradient of {} is {}", where, where.empty() ? "" : ", ", layout_.table[row].name,
-                         kind(host_squares_[row]));
+      return fmt::format("{}{}gradient of {} is {}", where, where.empty() ? "" : ", ", names_[row], kind(host_squares_[row]));
   return where;
 }
 

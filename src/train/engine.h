@@ -48,6 +48,7 @@ struct EngineSettings {
 class Engine {
  public:
   Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas);
+  ~Engine();  // waits until no collective uses its memory
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -60,18 +61,32 @@ class Engine {
   const FlatLayout& layout() const { return layout_; }
   const ModelSettings& model() const { return settings_.model; }
   const Weights& weights() const { return *weights_; }
-  const FlatViews& masters() const { return *masters_; }
   const Grads& grads() const { return *grads_; }
-  const FlatViews& first_moment() const { return *first_moment_; }
-  const FlatViews& second_moment() const { return *second_moment_; }
+  // What this rank owns of them: the parts that layout() names.
+  Tensor first_moment() const { return first_moment_; }
+  Tensor second_moment() const { return second_moment_; }
+  Tensor master(const Bucket& bucket) const;
+  Tensor master(const Bucket& bucket, const OwnedPart& part) const;
   int64_t updates();                      // optimizer updates made
   void restore_updates(int64_t updates);  // after masters and moments were loaded: makes the weights from the masters
 
  private:
+  struct BucketRanges {
+    std::vector<FlatRange> norms;    // of the piece this rank owns: one for each parameter of the bucket, empty ones too
+    std::vector<DecayRange> decays;  // the same, without the empty ones
+  };
+
+  BucketRanges ranges_of(const Bucket& bucket) const;
+  void receive(Stream stream, Tensor values, int from);
+  void send(Stream stream, Tensor values, int to, Event& sent);
   void run(const std::vector<Action>& schedule, const StepInput& input);
+  void check_vocabulary(const HostBatch& batch) const;
   void upload_batch(int64_t slot, const HostBatch& batch);
   void begin(const StepInput& input);
   void optimizer_step();
+  void update(size_t bucket);
+  void share_results();
+  void share_loss();
   void read_scalars();
   StepResult read_result(int64_t targets);
   std::string locate_nonfinite(double loss) const;
@@ -79,15 +94,19 @@ class Engine {
 
   EngineSettings settings_;
   Backend& backend_;
+  const Mesh& mesh_;
   FlatLayout layout_;
   std::optional<Weights> weights_;
-  std::optional<FlatViews> masters_, first_moment_, second_moment_;
+  Tensor masters_;                       // [layout_.state_count] f32; absent in f32, where the weights are their own masters
+  Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
   std::optional<Grads> grads_;
   std::optional<Gpt> gpt_;
-  Tensor scalars_;                      // [kStepScalars] f64
-  Tensor squares_;                      // [parameters] f64
-  std::vector<FlatRange> norm_ranges_;  // one a parameter
-  std::vector<DecayRange> decay_ranges_;
+  std::vector<Event> output_sent_;  // by slot
+  Event d_input_sent_;
+  Tensor scalars_;                    // [kStepScalars] f64
+  Tensor squares_;                    // [parameters] f64
+  std::vector<BucketRanges> ranges_;  // by bucket
+  std::vector<std::string> names_;    // of all parameters of the model
   std::vector<double> host_squares_;
   std::array<double, kStepScalars> host_scalars_{};
   std::vector<Action> schedule_;

@@ -1,25 +1,51 @@
 #include "train/engine_checkpoint.h"
 
+#include <functional>
 #include <map>
 
 namespace trireme {
 
-std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views, const std::string& prefix) {
+std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views) {
   std::vector<CheckpointTensor> tensors;
   for (size_t row = 0; row < layout.table.size(); ++row) {
     const ParameterRow& parameter = layout.table[row];
     const Tensor padded = views.parameter(row);
-    tensors.push_back({prefix + parameter.name, TensorSlice::whole(parameter.shape), padded.rows(0, parameter.shape[0])});
+    tensors.push_back({parameter.name, TensorSlice::whole(parameter.shape), padded.rows(0, parameter.shape[0])});
   }
   return tensors;
 }
 
-std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine) {
+namespace {
+
+using ValuesOf = std::function<Tensor(const Bucket&, const OwnedPart&)>;
+
+void add_parts(const FlatLayout& layout, const std::string& prefix, const ValuesOf& values_of,
+               std::vector<CheckpointTensor>& to) {
+  for (const Bucket& bucket : layout.buckets)
+    for (const OwnedPart& part : bucket.parts) {
+      const ParameterRow& row = layout.table[part.row];
+      const TensorSlice slice =
+          TensorSlice::rectangle(row.shape, part.piece.offset, part.piece.extent).part(part.begin, part.count);
+      to.push_back({prefix + row.name, slice, values_of(bucket, part).reshaped(slice.shape())});
+    }
+}
+
+}  // namespace
+
+std::vector<CheckpointTensor> parameter_tensors(const Engine& engine) {
   std::vector<CheckpointTensor> tensors;
-  const auto add = [&](const std::string& prefix, const FlatViews& views) {
-    for (CheckpointTensor& tensor : parameter_tensors(engine.layout(), views, prefix)) tensors.push_back(std::move(tensor));
+  add_parts(
+      engine.layout(), "", [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); }, tensors);
+  return tensors;
+}
+
+std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine) {
+  std::vector<CheckpointTensor> tensors = parameter_tensors(engine);
+  const auto add = [&](const std::string& prefix, Tensor state) {
+    add_parts(
+        engine.layout(), prefix, [&](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); },
+        tensors);
   };
-  add("", engine.masters());
   add("first_moment.", engine.first_moment());
   add("second_moment.", engine.second_moment());
   return tensors;

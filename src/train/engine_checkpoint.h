@@ -9,8 +9,9 @@ namespace trireme {
 // The parameter itself (its f32 master), and its moments under first_moment.<name> and second_moment.<name>.
 std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine);
 
-// The parameters alone, without their padding rows, each called `prefix` and its name.
-std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views, const std::string& prefix = "");
+// The parameters alone, those of an engine or of a rank that holds all of them, without their padding rows.
+std::vector<CheckpointTensor> parameter_tensors(const Engine& engine);
+std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views);
 
 // UserError, naming the first tensor that is missing or of another shape, unless the checkpoint's parameters are those of the
 // model; `key` is the setting that named the checkpoint.

@@ -20,7 +20,7 @@ LoadedModel::LoadedModel(const StoredCheckpoint& checkpoint, const Settings& set
     flat = allocate(narrow_parameters_, "parameters", layout_.count * size_of(dtype)).take({layout_.count}, dtype);
     backend_->run(kCompute, Copy{.from = masters, .to = flat});
   }
-  weights_.emplace(layout_, settings_.model, flat);
+  weights_.emplace(layout_, settings_.model, *backend_, flat);
   backend_->set_scratch(kCompute, allocate(scratch_, "scratch", scratch_bytes_).take({scratch_bytes_}, DType::u8));
   generator_.emplace(settings_.model, dtype, *backend_, mesh_, *weights_, capacity, allocate(arena_, "generation", arena_bytes_));
 }
@@ -29,7 +29,7 @@ LoadedModel::LoadedModel(const StoredCheckpoint& checkpoint, const Settings& set
 void LoadedModel::measure(DType dtype, int64_t capacity) {
   CostBackend cost(*backend_);
   Arena measuring("generation");
-  const Weights shapes(layout_, settings_.model, Tensor{.dtype = dtype, .shape = {layout_.count}});
+  const Weights shapes(layout_, settings_.model, cost, Tensor{.dtype = dtype, .shape = {layout_.count}});
   Generator generator(settings_.model, dtype, cost, mesh_, shapes, capacity, measuring);
   generator.feed(std::vector<int32_t>(static_cast<size_t>(capacity - 1)));
   generator.feed(std::vector<int32_t>(1));

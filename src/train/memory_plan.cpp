@@ -4,15 +4,16 @@
 
 namespace trireme {
 
-MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches) {
+MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place) {
   MemoryPlan plan;
   CostBackend cost(target);
-  const Mesh mesh = Mesh::solo();
+  const Mesh mesh = Mesh::on_paper(place);
   Engine engine(settings, cost, mesh, plan.arenas);
   const StepInput input{
       .learning_rate = 0, .targets = 1, .micro_batches = micro_batches, .batch = [](int64_t) { return HostBatch{}; }};
   engine.train_step(input);
   plan.backend_scratch = cost.scratch_peak();
+  plan.communication = mesh.staging_bytes();
   plan.ops = static_cast<int64_t>(cost.records().size());
   plan.flops = cost.flops();
   for (const OpRecord& record : cost.records()) plan.bytes_moved += record.bytes_read + record.bytes_written;
@@ -20,9 +21,13 @@ MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, in
 }
 
 std::vector<std::pair<std::string, int64_t>> MemoryPlan::rows() const {
-  return {{"parameters", arenas.parameters.peak()},   {"gradients", arenas.gradients.peak()},
-          {"masters", arenas.masters.peak()},         {"states", arenas.states.peak()},
-          {"activations", arenas.activations.peak()}, {"scratch", arenas.scratch.peak() + backend_scratch}};
+  return {{"parameters", arenas.parameters.peak()},
+          {"gradients", arenas.gradients.peak()},
+          {"masters", arenas.masters.peak()},
+          {"states", arenas.states.peak()},
+          {"activations", arenas.activations.peak()},
+          {"scratch", arenas.scratch.peak() + backend_scratch},
+          {"communication", communication}};
 }
 
 int64_t MemoryPlan::total() const {

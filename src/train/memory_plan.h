@@ -14,6 +14,7 @@ namespace trireme {
 struct MemoryPlan {
   Arenas arenas = Arenas::measuring();  // peaks are what the run needs
   int64_t backend_scratch = 0;          // working memory of the backend's ops
+  int64_t communication = 0;            // working memory of collectives
   int64_t ops = 0;                      // of one step
   double flops = 0;                     // of one step: what is executed, recompute included
   int64_t bytes_moved = 0;              // of one step: operands read and written
@@ -23,8 +24,8 @@ struct MemoryPlan {
   int64_t total() const;
 };
 
-// Records one step with `micro_batches` micro-batches, as it would run on `target`.
-MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches);
+// Records one step with `micro_batches` micro-batches, as the rank at `place` would run it on `target`.
+MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place = {});
 
 // The table as text; `extra` rows (what the process already uses, the checkpoint copy) come last and count in the sum.
 std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra);

@@ -170,7 +170,7 @@ bool Trainer::load_checkpoint_if_there() {
 }
 
 void Trainer::restore_weights() {
-  load_checkpoint(*restored_, parameter_tensors(engine_->layout(), engine_->masters()));
+  load_checkpoint(*restored_, parameter_tensors(*engine_));
   engine_->restore_updates(0);
 }
 

@@ -43,11 +43,12 @@ class Model {
       : settings_(settings),
         dims_(dims_of(settings_, settings_.micro_batch_size, settings_.encoder_seq_length)),
         layout_(FlatLayout::of(settings_)),
-        weights_(layout_, settings_, parameters_.take({layout_.count}, DType::f64)),
+        weights_(layout_, settings_, backend_, parameters_.take({layout_.count}, DType::f64)),
         grads_(layout_, settings_, backend_, mesh_, parameters_.take({layout_.count}, DType::f64)),
-        gpt_(settings_, dims_, DType::f64, backend_, mesh_, 1, activations_, scratch_),
+        gpt_(settings_, {}, dims_, DType::f64, backend_, mesh_, 1, activations_, scratch_),
         scalars_(parameters_.take({kStepScalars}, DType::f64)) {
-    initialise(layout_, 7, backend_, weights().flat());
+    for (const Bucket& bucket : layout_.buckets)
+      initialise(layout_, bucket, 7, backend_, weights().flat().rows(bucket.all.begin, bucket.all.count));
     // Norms and biases away from their special starting values, so that their gradients are put to the test.
     std::mt19937 random(3);
     std::normal_distribution<double> normal(0, 0.2);

@@ -55,7 +55,8 @@ TEST(ParameterTableTest, InitialisationDependsOnNothingButSeedAndName) {
     const FlatLayout layout = FlatLayout::of(model);
     std::vector<float> flat(static_cast<size_t>(layout.count), -1.0f);
     const Tensor masters{.data = flat.data(), .dtype = DType::f32, .shape = {layout.count}, .device = Device::host};
-    initialise(layout, 5, backend, masters);
+    for (const Bucket& bucket : layout.buckets)
+      initialise(layout, bucket, 5, backend, masters.rows(bucket.all.begin, bucket.all.count));
     const auto values = FlatViews(layout, model, masters).parameter(static_cast<size_t>(layout.find(name))).span<float>();
     return std::vector<float>(values.begin(), values.end());
   };

@@ -12,8 +12,11 @@ namespace trireme {
 class EngineFixture {
  public:
   EngineFixture(const EngineSettings& settings, std::unique_ptr<Backend> backend)
+      : EngineFixture(settings, std::move(backend), Mesh::solo(), {}) {}
+  EngineFixture(const EngineSettings& settings, std::unique_ptr<Backend> backend, Mesh mesh, const MeshPlace& place)
       : backend_(std::move(backend)),
-        plan_(plan_memory(settings, *backend_, 1)),
+        mesh_(std::move(mesh)),
+        plan_(plan_memory(settings, *backend_, 1, place)),
         arenas_(Arenas::like(plan_.arenas, *backend_)),
         scratch_("scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); }),
         engine_(settings, *backend_, mesh_, arenas_) {
@@ -28,10 +31,22 @@ class EngineFixture {
   StepResult step(const std::vector<Batch>& batches, double learning_rate) {
     int64_t targets = 0;
     for (const Batch& batch : batches) targets += batch.unmasked_targets;
+    return step(batches, learning_rate, targets);
+  }
+  // The same where other ranks have other samples of a global batch with `targets` targets.
+  StepResult step(const std::vector<Batch>& batches, double learning_rate, int64_t targets) {
     return engine_.train_step({.learning_rate = learning_rate,
                                .targets = targets,
                                .micro_batches = static_cast<int64_t>(batches.size()),
                                .batch = [&](int64_t i) { return view(batches[static_cast<size_t>(i)]); }});
+  }
+
+  // The master copy of a parameter that this rank owns whole.
+  std::span<float> master(size_t row) {
+    for (const Bucket& bucket : engine_.layout().buckets)
+      for (const OwnedPart& part : bucket.parts)
+        if (part.row == row) return engine_.master(bucket, part).span<float>();
+    return {};
   }
 
   static HostBatch view(const Batch& batch) {
@@ -40,7 +55,7 @@ class EngineFixture {
 
  private:
   std::unique_ptr<Backend> backend_;
-  Mesh mesh_ = Mesh::solo();
+  Mesh mesh_;
   MemoryPlan plan_;
   Arenas arenas_;
   Arena scratch_;

@@ -102,19 +102,34 @@ TEST(EngineTest, NonFiniteGradientsChangeNothingAndAreLocated) {
   const auto batches = batches_of(model, 2, 4);
   ASSERT_TRUE(engine.step(batches, 1e-3).finite);
   // A weight that overflows: the up projection of block 1 gives Inf, and everything behind it NaN.
-  float& weight = *engine->masters().block(1).up_weight.as<float>();
+  float& weight = *engine->weights().views().block(1).up_weight.as<float>();  // its own master
   const float healthy = weight;
   weight = std::numeric_limits<float>::infinity();
-  const std::vector<float> before(engine->masters().flat().span<float>().begin(), engine->masters().flat().span<float>().end());
+  const auto after = engine->weights().views().flat().span<float>();
+  const std::vector<float> before(after.begin(), after.end());
   const StepResult result = engine.step(batches, 1e-3);
   EXPECT_FALSE(result.finite);
   EXPECT_NE(result.nonfinite.find("gradient of "), std::string::npos) << result.nonfinite;
-  const auto after = engine->masters().flat().span<float>();
   EXPECT_TRUE(std::equal(before.begin(), before.end(), after.begin()));
   EXPECT_EQ(engine->updates(), 1);
   weight = healthy;
   EXPECT_TRUE(engine.step(batches, 1e-3).finite);
   EXPECT_EQ(engine->updates(), 2);
+}
+
+TEST(EngineTest, TokensOutsideTheVocabularyAreRefused) {
+  const ModelSettings model = small_model();
+  EngineFixture engine(settings_of(model, Precision::f32), std::make_unique<CpuBackend>(1));
+  const auto good = batches_of(model, 2, 4);
+  for (const int64_t token : {int64_t{-1}, model.vocab_size}) {
+    auto wrong = good;
+    wrong[0].tokens[3] = static_cast<int32_t>(token);
+    EXPECT_THROW(engine.step(wrong, 1e-3), Failure) << token;
+  }
+  auto wrong = good;
+  wrong[0].targets[3] = static_cast<int32_t>(model.vocab_size);
+  EXPECT_THROW(engine.step(wrong, 1e-3), Failure);
+  EXPECT_TRUE(engine.step(good, 1e-3).finite);
 }
 
 // The recording and the formula count the same products. The formula's "causal" form takes half of T keys for each query, the

@@ -85,7 +85,7 @@ TEST_P(GoldenTest, SixStepsMatchPyTorch) {
   for (size_t row = 0; row < layout.table.size(); ++row) {
     const auto values = golden.read<float>("param." + layout.table[row].name);
     ASSERT_EQ(static_cast<int64_t>(values.size()), layout.table[row].count()) << layout.table[row].name;
-    std::copy(values.begin(), values.end(), engine->masters().parameter(row).as<float>());
+    std::copy(values.begin(), values.end(), engine.master(row).data());
   }
   engine->restore_updates(0);
 
@@ -109,7 +109,7 @@ TEST_P(GoldenTest, SixStepsMatchPyTorch) {
   for (size_t row = 0; row < layout.table.size(); ++row) {
     const std::string& name = layout.table[row].name;
     const auto expected = golden.read<float>("final." + name);
-    const float* actual = engine->masters().parameter(row).as<float>();
+    const float* actual = engine.master(row).data();
     for (size_t i = 0; i < expected.size(); ++i) {
       if (is_key_bias(settings.model, name, static_cast<int64_t>(i))) continue;
       ASSERT_NEAR(actual[i], expected[i], kFinalTolerance) << name << "[" << i << "]";

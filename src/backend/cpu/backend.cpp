@@ -42,11 +42,6 @@ void CpuBackend::set_scratch(Stream stream, Tensor scratch) {
   scratch_ = scratch;
 }
 
-// Work is done before the call that enqueues it returns, so an event is reached when it is recorded and nobody ever waits.
-Event CpuBackend::record(Stream stream, const char* name) { return {.name = name, .stream = stream}; }
-void CpuBackend::wait(Stream, const Event&) {}
-void CpuBackend::synchronize(const Event&) {}
-
 void CpuBackend::upload(Stream, const void* from, Tensor to) { std::memcpy(to.data, from, static_cast<size_t>(to.bytes())); }
 void CpuBackend::download(Stream, Tensor from, void* to) { std::memcpy(to, from.data, static_cast<size_t>(from.bytes())); }
 

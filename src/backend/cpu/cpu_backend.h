@@ -2,13 +2,13 @@
 // linear.cpp, attention.cpp, norm.cpp, pointwise.cpp, embedding.cpp, loss.cpp, optimizer.cpp. Their inner loops are in kernels/.
 #pragma once
 
-#include "backend/backend.h"
 #include "backend/cpu/isa.h"
+#include "backend/host_backend.h"
 #include "base/thread_pool.h"
 
 namespace trireme {
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public HostBackend {
  public:
   explicit CpuBackend(int threads = 0, cpu::Isa isa = cpu::choose_isa()) : pool_(threads), isa_(isa) {}
 
@@ -25,10 +25,6 @@ class CpuBackend final : public Backend {
   int64_t scratch_bytes(const ResidualNormBackward& op) const override;
   int64_t scratch_bytes(const SquaredNorms& op) const override;
   void set_scratch(Stream stream, Tensor scratch) override;
-
-  Event record(Stream stream, const char* name) override;
-  void wait(Stream stream, const Event& event) override;
-  void synchronize(const Event& event) override;
 
   Memory allocate(int64_t bytes) override;
   void upload(Stream stream, const void* from, Tensor to) override;

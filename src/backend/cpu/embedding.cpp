@@ -11,7 +11,7 @@ using namespace cpu;
 
 namespace {
 
-// A token outside the table would read or write somebody else's memory.
+// A position outside the table would read or write somebody else's memory.
 const int32_t* checked_indices(const Tensor& indices, int64_t rows) {
   for (const int32_t index : indices.span<int32_t>()) CHECK(index >= 0 && index < rows);
   return indices.as<int32_t>();
@@ -24,7 +24,9 @@ void CpuBackend::run(Stream, const EmbeddingForward& op) {
   CHECK_EQ(op.tokens.count(), N);
   const EmbeddingForwardArguments arguments{
       .width = C,
-      .tokens = checked_indices(op.tokens, op.word.shape[0]),
+      .first_token = op.first_token,
+      .token_count = op.word.shape[0],
+      .tokens = op.tokens.as<int32_t>(),
       .positions = op.position ? checked_indices(op.positions, op.position.shape[0]) : nullptr,
       .word = op.word.data,
       .position = op.position.data,
@@ -42,7 +44,9 @@ void CpuBackend::run(Stream, const EmbeddingBackward& op) {
   const EmbeddingBackwardArguments arguments{
       .rows = N,
       .width = C,
-      .tokens = checked_indices(op.tokens, op.d_word.shape[0]),
+      .first_token = op.first_token,
+      .token_count = op.d_word.shape[0],
+      .tokens = op.tokens.as<int32_t>(),
       .positions = op.d_position ? checked_indices(op.positions, op.d_position.shape[0]) : nullptr,
       .dropout = dropout_arguments(op.dropout, N),
       .d_out = op.d_out.data,

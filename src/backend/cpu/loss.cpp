@@ -24,7 +24,13 @@ void check_shapes(const Op& op) {
   const int64_t N = op.logits.shape[0], V = op.logits.shape[1];
   CHECK(op.vocabulary >= 0 && op.vocabulary <= V);
   CHECK_EQ(op.targets.count(), N);
-  for (const int32_t target : op.targets.template span<int32_t>()) CHECK(target < op.vocabulary);
+}
+
+// The column of a target; -1 if it is in another part of the vocabulary or masked.
+template <class Op>
+int64_t column_of(const Op& op, int32_t target) {
+  const int64_t column = target - op.first_column;
+  return target >= 0 && column >= 0 && column < op.vocabulary ? column : -1;
 }
 
 float element(const Tensor& tensor, int64_t i) {
@@ -41,8 +47,15 @@ void CpuBackend::run(Stream, const CrossEntropyStats& op) {
   float *row_max = op.row_max.as<float>(), *row_sum = op.row_sum.as<float>(), *target_logit = op.target_logit.as<float>();
   pool_.run(N, [&](int64_t n) {
     kernel(logits_row(op, n), row_max + n, row_sum + n);
-    target_logit[n] = targets[n] < 0 ? 0 : element(op.logits, n * V + targets[n]);
+    const int64_t column = column_of(op, targets[n]);
+    target_logit[n] = column < 0 ? 0 : element(op.logits, n * V + column);
   });
+}
+
+void CpuBackend::run(Stream, const RescaleSums& op) {
+  const std::span<const float> part_max = op.part_max.span<float>(), row_max = op.row_max.span<float>();
+  const std::span<float> row_sum = op.row_sum.span<float>();
+  for (size_t n = 0; n < row_sum.size(); ++n) row_sum[n] *= std::exp(part_max[n] - row_max[n]);
 }
 
 void CpuBackend::run(Stream, const CrossEntropyGrad& op) {
@@ -69,7 +82,7 @@ void CpuBackend::run(Stream, const CrossEntropyGrad& op) {
     if (targets[n] < 0)
       std::memset(row.logits, 0, static_cast<size_t>(row.width * size_of(op.logits.dtype)));
     else
-      kernel(row, targets[n], row_max[n], row_sum[n], scale);
+      kernel(row, column_of(op, targets[n]), row_max[n], row_sum[n], scale);
   });
 }
 

@@ -2,21 +2,17 @@
 // backend is tested against it.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/host_backend.h"
 
 namespace trireme {
 
-class ReferenceBackend final : public Backend {
+class ReferenceBackend final : public HostBackend {
  public:
 #define TRIREME_DECLARE_OP(Op) void run(Stream stream, const Op& op) override;
   TRIREME_OPS(TRIREME_DECLARE_OP)
 #undef TRIREME_DECLARE_OP
 
-  // Ops run inline, so an event is reached when it is recorded.
   void set_scratch(Stream, Tensor) override {}
-  Event record(Stream stream, const char* name) override { return {name, stream, 0}; }
-  void wait(Stream, const Event&) override {}
-  void synchronize(const Event&) override {}
 
   Memory allocate(int64_t bytes) override;
   void upload(Stream stream, const void* from, Tensor to) override;

@@ -6,7 +6,8 @@
 namespace trireme::cpu {
 
 struct EmbeddingForwardArguments {
-  int64_t width = 0;  // C
+  int64_t width = 0;                         // C
+  int64_t first_token = 0, token_count = 0;  // the part of the table that is here
   const int32_t* tokens = nullptr;
   const int32_t* positions = nullptr;
   const void* word = nullptr;
@@ -16,8 +17,9 @@ struct EmbeddingForwardArguments {
 };
 
 struct EmbeddingBackwardArguments {
-  int64_t rows = 0;   // N
-  int64_t width = 0;  // C
+  int64_t rows = 0;                          // N
+  int64_t width = 0;                         // C
+  int64_t first_token = 0, token_count = 0;  // the part of the table that is here
   const int32_t* tokens = nullptr;
   const int32_t* positions = nullptr;
   DropoutArguments dropout;

@@ -52,11 +52,11 @@ template <class T>
 void grad(const LogitsRow& row, int64_t target, float row_max, float row_sum, float scale) {
   T* logits = static_cast<T*>(row.logits);
   const float factor = scale / row_sum;
-  const float target_exponential = exp_without_overflow(load_part(logits + target, 1) - row_max)[0];
+  const float target_exponential = target < 0 ? 0 : exp_without_overflow(load_part(logits + target, 1) - row_max)[0];
   for_each_chunk(row.vocabulary, [&](int64_t c, auto lanes) {
     store(logits + c, exp_without_overflow(load(logits + c, lanes) - row_max) * factor, lanes);
   });
-  store_part(logits + target, splat((target_exponential / row_sum - 1) * scale), 1);
+  if (target >= 0) store_part(logits + target, splat((target_exponential / row_sum - 1) * scale), 1);
   for_each_chunk(row.vocabulary, row.width, [&](int64_t c, auto lanes) { store(logits + c, f32x16{}, lanes); });
 }
 

@@ -13,7 +13,7 @@ struct LogitsRow {
 
 struct LossKernels {
   PerDType<void (*)(const LogitsRow&, float* row_max, float* row_sum)> stats;
-  // logits = (exp(logit - row_max) / row_sum - [c == target]) * scale, 0 in the padding.
+  // logits = (exp(logit - row_max) / row_sum - [c == target]) * scale, 0 in the padding; target -1 is no column.
   PerDType<void (*)(const LogitsRow&, int64_t target, float row_max, float row_sum, float scale)> grad;
 };
 TRIREME_DECLARE_KERNELS(LossKernels, loss_kernels)

@@ -1,0 +1,66 @@
+// Collectives on host memory, made of messages. Every element is summed by one rank, in f32 or better, in the order of the ranks,
+// so results do not depend on timing and all ranks get the same bits.
+//
+//   reduce_scatter   rank j gets piece j from everybody and sums         all_gather   everybody sends its piece to everybody
+//   all_reduce       one after the other, in pieces as equal as they come
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/progress.h"
+#include "comm/transport.h"
+
+namespace trireme {
+
+class HostGroup final : public Communicator, private CallGroup {
+ public:
+  // `members` are ranks of the transport, rising, this rank among them. `id` tells apart the groups that two ranks share.
+  HostGroup(std::string name, int id, std::vector<int> members, Transport& transport, Progress& progress);
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_.size()); }
+  void all_reduce(Stream stream, Tensor values, Reduce reduce) override;
+  void reduce_scatter(Stream stream, Tensor from, Tensor to, Reduce reduce) override;
+  void all_gather(Stream stream, Tensor from, Tensor to) override;
+  void broadcast(Stream stream, Tensor values, int root) override;
+  void send(Stream stream, Tensor values, int to) override;
+  void receive(Stream stream, Tensor values, int from) override;
+  void barrier(Stream stream) override;
+
+ private:
+  // What belongs to the call that a stream has under way.
+  struct UnderWay {
+    std::vector<Transport::Ticket> tickets;
+    std::vector<std::byte> staging;  // pieces of the other ranks, one after the other
+    bool gathering = false;          // of an all_reduce: its second half
+  };
+  struct Piece {
+    int64_t begin = 0, count = 0;  // elements
+  };
+
+  void enqueue(const Call& call);  // on the compute stream, which is the caller, it is done on return
+  void start(const Call& call) override;
+  bool advance(const Call& call) override;
+  std::string text(const Call& call) const override;
+
+  UnderWay& under_way(Stream stream);
+  int tag(Stream stream) const;
+  Piece piece(const Tensor& whole, int rank) const;
+  void exchange_to_reduce(const Call& call, UnderWay& way);
+  void sum_pieces(const Call& call, UnderWay& way) const;
+  void exchange_to_gather(const Call& call, UnderWay& way);
+
+  static constexpr int kMaxRanks = 4096;
+
+  const std::string name_;
+  const int id_;
+  const std::vector<int> members_;
+  int rank_ = 0;
+  Transport& transport_;
+  Progress& progress_;
+  std::map<int, UnderWay> under_way_;  // by stream
+};
+
+}  // namespace trireme

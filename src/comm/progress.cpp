@@ -1,0 +1,142 @@
+#include "comm/progress.h"
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long the thread sleeps after asking in vain: not at all at first, because most answers come soon, then longer and longer,
+// because ranks may share a core.
+class Patience {
+ public:
+  void reset() { tries_ = 0; }
+  void pause() {
+    ++tries_;
+    if (tries_ < 64)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(tries_ < 1000 ? 20 : 200));
+  }
+
+ private:
+  int tries_ = 0;
+};
+
+}  // namespace
+
+Progress::Progress(Options options) : options_(options), random_(options.seed), thread_([this] { run(); }) {}
+
+Progress::~Progress() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  thread_.join();
+}
+
+size_t Progress::index_of(Stream stream) {
+  CHECK(stream.edge >= 0 && stream.edge < kEdges);
+  return static_cast<size_t>(stream.kind) * kEdges + static_cast<size_t>(stream.edge);
+}
+
+void Progress::enqueue(const Call& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) std::rethrow_exception(error_);
+    Queue& queue = queues_[index_of(call.stream)];
+    queue.entries.push_back({.call = call, .started = false, .not_before = {}});
+    queue.enqueued += 1;
+    left_ += 1;
+  }
+  work_.notify_one();
+}
+
+uint64_t Progress::enqueued(Stream stream) const {
+  const std::lock_guard lock(mutex_);
+  return queues_[index_of(stream)].enqueued;
+}
+
+void Progress::wait(Stream stream, const Event& event) {
+  if (stream.kind == StreamKind::compute) return synchronize(event);  // ops run inline: their stream is the caller
+  if (stream == event.stream || reached(event)) return;
+  enqueue({.kind = Call::Kind::wait, .event = event, .stream = stream, .from = {}, .to = {}});
+}
+
+bool Progress::reached(const Event& event) const {
+  const std::lock_guard lock(mutex_);
+  return is_reached(event);
+}
+
+void Progress::synchronize(const Event& event) {
+  std::unique_lock lock(mutex_);
+  const auto arrived = [&] { return error_ || is_reached(event); };
+  if (!moved_.wait_for(lock, options_.timeout, arrived)) {
+    const Queue& queue = queues_[index_of(event.stream)];
+    const Call& call = queue.entries.front().call;
+    throw Failure("waited {} s for \"{}\"; under way: {}", options_.timeout.count(), event.name,
+                  call.group != nullptr ? call.group->text(call) : fmt::format("a wait for \"{}\"", call.event.name));
+  }
+  if (error_) std::rethrow_exception(error_);
+}
+
+bool Progress::advance(Queue& queue) {
+  Entry entry;
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue.entries.empty()) return false;
+    entry = queue.entries.front();
+  }
+  bool done = false;
+  if (entry.call.kind == Call::Kind::wait) {
+    done = reached(entry.call.event);
+  } else {
+    if (!entry.started) {
+      entry.call.group->start(entry.call);
+      if (options_.hostility == Hostility::late_completion)
+        entry.not_before = Clock::now() + std::chrono::microseconds(random_() % (random_() % 16 == 0 ? 3000 : 100));
+      const std::lock_guard lock(mutex_);
+      queue.entries.front().started = true;
+      queue.entries.front().not_before = entry.not_before;
+    }
+    // A late call does not even take what has arrived, so that its buffers keep what was in them.
+    done = Clock::now() >= entry.not_before && entry.call.group->advance(entry.call);
+  }
+  if (!done) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    queue.entries.pop_front();
+    queue.done += 1;
+    left_ -= 1;
+  }
+  moved_.notify_all();
+  return true;
+}
+
+void Progress::run() {
+  Patience patience;
+  try {
+    while (true) {
+      {
+        std::unique_lock lock(mutex_);
+        work_.wait(lock, [&] { return stop_ || left_ > 0; });
+        if (stop_) return;
+      }
+      bool moved = false;
+      for (Queue& queue : queues_)
+        while (advance(queue)) moved = true;
+      if (moved)
+        patience.reset();
+      else
+        patience.pause();
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::current_exception();
+    moved_.notify_all();
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+// Carries out the communication of one rank. Calls wait in a queue per stream; one thread starts them in order, one at a time per
+// stream, and keeps asking those under way, so that collectives go on while the rank computes.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "backend/host_streams.h"
+#include "base/ring.h"
+#include "comm/communicator.h"
+
+namespace trireme {
+
+class CallGroup;
+
+// One collective or message.
+struct Call {
+  enum class Kind : uint8_t { wait, all_reduce, reduce_scatter, all_gather, broadcast, send, receive, barrier };
+  Kind kind = Kind::wait;
+  CallGroup* group = nullptr;  // who carries it out; none for a wait
+  Event event;                 // what a wait is for
+  Stream stream;
+  Tensor from, to;
+  Reduce reduce = Reduce::sum;
+  int peer = 0;  // root of a broadcast, partner of a message
+};
+
+// A group of ranks, as the progress thread sees it. Each stream has at most one call of a group under way.
+class CallGroup {
+ public:
+  virtual ~CallGroup() = default;
+  virtual void start(const Call& call) = 0;
+  virtual bool advance(const Call& call) = 0;            // goes on as far as it can; true once it is done
+  virtual std::string text(const Call& call) const = 0;  // "all_reduce of [4,8] f32 in group tp (ranks 0, 1)"
+};
+
+// Tests make completion late by random amounts, so that a missing event shows.
+enum class Hostility : uint8_t { none, late_completion };
+
+class Progress final : public HostStreams {
+ public:
+  struct Options {
+    std::chrono::seconds timeout{600};  // for one wait
+    Hostility hostility = Hostility::none;
+    uint64_t seed = 0;
+  };
+
+  Progress() : Progress(Options{}) {}
+  explicit Progress(Options options);
+  ~Progress() override;  // calls that are not done are dropped
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void enqueue(const Call& call);
+
+  uint64_t enqueued(Stream stream) const override;
+  void wait(Stream stream, const Event& event) override;
+  void synchronize(const Event& event) override;
+  bool reached(const Event& event) const;
+
+ private:
+  static constexpr int kEdges = 8;
+  static constexpr size_t kStreams = 5 * kEdges;  // kinds of streams, and the edges of one kind
+
+  struct Entry {
+    Call call;
+    bool started = false;
+    std::chrono::steady_clock::time_point not_before;  // of its completion, in hostile mode
+  };
+  struct Queue {
+    Ring<Entry> entries;
+    uint64_t enqueued = 0, done = 0;
+  };
+
+  static size_t index_of(Stream stream);
+  void run();
+  bool advance(Queue& queue);  // true if anything moved
+  bool is_reached(const Event& event) const { return queues_[index_of(event.stream)].done >= event.ticket; }
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::condition_variable work_, moved_;
+  std::array<Queue, kStreams> queues_;
+  uint64_t left_ = 0;  // entries in all queues
+  std::exception_ptr error_;
+  bool stop_ = false;
+  std::mt19937_64 random_;
+  std::thread thread_;  // last, so that it starts with everything above in place
+};
+
+}  // namespace trireme
