@@ -44,8 +44,9 @@ std::string rates_text(const RunMetrics& metrics) {
 std::string peak_text(const RunMetrics& metrics) {
   if (!metrics.mfu) return "";
   const DevicePeak& peak = *metrics.facts.peak;
-  return fmt::format("MFU {:.2f}% is {:.2f} of {:.4g} TFLOP/s ({})", *metrics.mfu * 100, metrics.rates.front().tflops,
-                     peak.tflops, peak.name);
+  const double rate = metrics.rates.front().tflops;
+  return fmt::format("MFU {:.2f}% is {} of {} ({})", *metrics.mfu * 100, format_flops(rate * 1e12),
+                     format_flops(peak.tflops * 1e12), peak.name);
 }
 
 std::string loss_text(const RunMetrics& metrics) {
