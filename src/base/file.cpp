@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -47,6 +48,7 @@ File::File(const std::filesystem::path& path, int flags, const char* action)
 
 File File::open(const std::filesystem::path& path) { return {path, O_RDONLY, "open"}; }
 File File::create(const std::filesystem::path& path) { return {path, O_WRONLY | O_CREAT | O_TRUNC, "create"}; }
+File File::open_update(const std::filesystem::path& path) { return {path, O_RDWR | O_CREAT, "write"}; }
 File File::open_append(const std::filesystem::path& path) { return {path, O_WRONLY | O_CREAT | O_APPEND, "append to"}; }
 
 File::~File() {
@@ -75,6 +77,26 @@ void File::write(std::span<const std::byte> bytes) {
     if (count < 0) fail("write", path_);
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
+}
+
+void File::write_at(int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = retried([&] { return ::pwrite(descriptor_, bytes.data(), bytes.size(), offset); });
+    if (count < 0) fail("write", path_);
+    offset += count;
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+void File::resize(int64_t bytes) {
+  if (retried([&] { return ::ftruncate(descriptor_, bytes); }) != 0) fail("resize", path_);
+}
+
+bool File::lock() {
+  if (retried([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) == 0) return true;
+  // Network file systems without locks are no reason to stop.
+  if (errno != EWOULDBLOCK && errno != ENOLCK && errno != ENOTSUP && errno != ENOSYS) fail("lock", path_);
+  return errno != EWOULDBLOCK;
 }
 
 void File::sync() {

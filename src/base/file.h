@@ -20,6 +20,7 @@ class File {
  public:
   static File open(const std::filesystem::path& path);         // for reading
   static File create(const std::filesystem::path& path);       // for writing, emptied if it is there
+  static File open_update(const std::filesystem::path& path);  // for reading and writing in place; made if it is not there
   static File open_append(const std::filesystem::path& path);  // every write goes to the end; made if it is not there
 
   File(File&& other) noexcept : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
@@ -36,6 +37,9 @@ class File {
   void read_at(int64_t offset, std::span<std::byte> to) const;  // all of `to`, or a Failure
   void write(std::span<const std::byte> bytes);                 // all of them, after what was written before
   void write(std::string_view text) { write(bytes_of(text)); }
+  void write_at(int64_t offset, std::span<const std::byte> bytes);  // all of them, where the file may have others or none
+  void resize(int64_t bytes);
+  bool lock();  // false: another process holds it; let go when the file is closed
   void sync();  // returns when the contents are on the disk
 
  private:

@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   trireme::add_generate_command(app, status);
   trireme::add_config_command(app, status);
   trireme::add_recipes_command(app, status);
+  trireme::add_data_command(app, status);
   trireme::add_metrics_command(app, status);
   trireme::add_report_command(app, status);
   trireme::add_export_command(app, status);

@@ -179,8 +179,6 @@ const std::vector<std::string>& keys_without_effect() {
       "model.optim.sched.reduce_on_plateau",
       "model.data.seq_length",
       "model.data.skip_warmup",
-      "model.data.num_workers",
-      "model.data.index_mapping_dir",
       "model.data.exchange_indices_distributed",
       "model.data.mmap_bin_files",
       "model.data.delay_data_*",

@@ -187,6 +187,7 @@ std::vector<ShippedRecipe> shipped_recipes() {
       const bool serves_others = entry.path().filename().string().starts_with('_');
       if (entry.path().extension() != ".yaml" || serves_others || !is_file(entry.path())) continue;
       const std::string name = entry.path().lexically_relative(folder).replace_extension().string();
+      if (name.starts_with("data/")) continue;  // recipes of datasets: trireme data run
       // A name found in an earlier folder hides later ones, as it does when it is loaded.
       if (std::ranges::find(recipes, name, &ShippedRecipe::name) == recipes.end())
         recipes.push_back({name, entry.path().string(), summary_of(entry.path())});

@@ -29,6 +29,7 @@ void require_backend(const Settings& settings) {
   const DataSettings& data = model.data;
   const ExpManagerSettings& exp = settings.exp_manager;
   const bool keeps_best = exp.create_checkpoint_callback && exp.checkpoint.save_top_k > 0;
+  const bool indexed = data.data_impl == "mmap";
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
       {"model.fp8", model.fp8.enabled, kCuda},
@@ -39,12 +40,12 @@ void require_backend(const Settings& settings) {
        "folder"},
       {"exp_manager.checkpoint_callback_params.mode", keeps_best && exp.checkpoint.mode == BestCheckpoint::highest_loss,
        "would keep the checkpoints with the highest validation loss; use min"},
-      {"model.data.data_impl", data.data_impl == "mmap",
-       "indexed datasets are not supported in this version; use mock, mock_legacy or text"},
-      {"model.data.shuffle_documents", !data.shuffle_documents, "documents are always shuffled; use true"},
-      {"model.data.no_seqlen_plus_one_input_tokens", data.no_seqlen_plus_one_input_tokens,
-       "samples have one token more than the sequence; use false"},
-      {"model.data.validation_drop_last", !data.validation_drop_last, "only whole samples are used; use true"},
+      {"model.data.shuffle_documents", !data.shuffle_documents && !(indexed && data.legacy_dataset),
+       "documents are shuffled, but in datasets of data_impl mmap with legacy_dataset; use true"},
+      {"model.data.no_seqlen_plus_one_input_tokens", data.no_seqlen_plus_one_input_tokens && !indexed,
+       "samples have one token more than the sequence, but with data_impl mmap; use false"},
+      {"model.data.validation_drop_last", !data.validation_drop_last && !indexed,
+       "only whole samples are used, but with data_impl mmap; use true"},
       {"model.data.pad_samples_to_global_batch_size", data.pad_samples_to_global_batch_size,
        "only whole batches are used; use false"},
   };
@@ -81,6 +82,9 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"model.fp8_", model.fp8.enabled},
       {"model.reduce_amax", model.fp8.enabled},
       {"model.nsys_profile.", model.profile.enabled},
+      {"model.data.index_", model.data.data_impl == "mmap"},
+      {"model.data.auto_blend", model.data.data_impl == "mmap"},
+      {"model.data.window_order", model.data.data_impl == "flat" || model.data.data_impl == "llmc"},
       {"model.num_micro_batches_with_partial_activation_checkpoints", recomputes && model.pipeline_model_parallel_size > 1},
       {"model.activations_checkpoint_layers_per_pipeline", recomputes && model.pipeline_model_parallel_size > 1},
   };

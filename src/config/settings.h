@@ -2,6 +2,7 @@
 // each member once, with its key, range and help; parsing, printing and --help follow from that list.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ enum class RecomputeGranularity : uint8_t { none, selective, full };
 enum class RecomputeMethod : uint8_t { uniform, block };
 enum class OnNonfinite : uint8_t { skip, stop };
 enum class BackendKind : uint8_t { cpu, reference };
+enum class WindowOrder : uint8_t { random, sequential };  // of samples from files without documents
 enum class BestCheckpoint : uint8_t { lowest_loss, highest_loss };
 enum class AmaxAlgorithm : uint8_t { max, most_recent };
 enum class SyncType : uint8_t { f32, bf16 };
@@ -91,7 +93,7 @@ struct OptimSettings {                       // model.optim.*
 };
 
 struct DataSettings {                        // model.data.*
-  std::string data_impl = "mock";            // mock, mock_legacy (uniform random tokens), text, mmap
+  std::string data_impl = "mock";            // mmap, mock, mock_legacy (uniform random tokens), text, flat, llmc
   std::vector<std::string> data_prefix;      // text: files, read as bytes; mmap: prefixes, perhaps each after its weight
   std::vector<std::string> validation_prefix, test_prefix;  // data_prefix: {train, validation, test}; empty: splits_string holds
   std::string splits_string = "99990,8,2";
@@ -101,6 +103,12 @@ struct DataSettings {                        // model.data.*
   bool no_seqlen_plus_one_input_tokens = false;
   bool validation_drop_last = true;
   bool pad_samples_to_global_batch_size = false;
+  std::string index_mapping_dir;             // where sample indices are kept; empty: beside the data
+  std::string index_tokenizer =              // ours: how the reference's tokenizer is described in the names of its indices
+      R"({"class": "nemo.collections.common.tokenizers.huggingface.auto_tokenizer.AutoTokenizer"})";
+  double auto_blend = 0;                     // ours: weights by size to this power; 0: off
+  WindowOrder window_order = WindowOrder::random;  // ours: flat, llmc
+  int64_t num_workers = 2;                   // threads that make batches ahead of the step
 };
 
 struct TokenizerSettings {                   // model.tokenizer.*

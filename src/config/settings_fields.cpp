@@ -130,10 +130,11 @@ std::vector<Row<OptimSettings>> optim_rows() {
 std::vector<Row<DataSettings>> data_rows() {
   using S = DataSettings;
   return {
-      text_choice("data_impl", &S::data_impl, {"mock", "mock_legacy", "text", "mmap"}, "where samples come from"),
-      split_lists("data_prefix", SplitLists<S>{&S::data_prefix, &S::validation_prefix, &S::test_prefix},
-                  "text: the files, read as bytes; mmap: dataset prefixes, perhaps each after its weight; "
-                  "or {train, validation, test} with a list each"),
+      text_choice("data_impl", &S::data_impl, {"mock", "mock_legacy", "text", "mmap", "flat", "llmc"}, "where samples come from"),
+      split_lists(
+          "data_prefix", SplitLists<S>{&S::data_prefix, &S::validation_prefix, &S::test_prefix},
+          "text: the files, read as bytes; mmap: dataset prefixes, perhaps each after its weight; flat, llmc: a folder or files; "
+          "or {train, validation, test} with a list each"),
       text("splits_string", &S::splits_string, S{}.splits_string, "shares of training, validation and test data"),
       boolean("mock_dataset", &S::mock_dataset, "the same as data_impl mock"),
       boolean("legacy_dataset", &S::legacy_dataset, "samples as older NeMo makes them; with mock the same as mock_legacy"),
@@ -143,6 +144,14 @@ std::vector<Row<DataSettings>> data_rows() {
       boolean("validation_drop_last", &S::validation_drop_last, "leave out the last, shorter sample of the validation data"),
       boolean("pad_samples_to_global_batch_size", &S::pad_samples_to_global_batch_size,
               "fill up the last batch of the validation data"),
+      text("index_mapping_dir", &S::index_mapping_dir, "", "mmap: where sample indices are kept; null: beside the data"),
+      text("index_tokenizer", &S::index_tokenizer, S{}.index_tokenizer,
+           "mmap: the tokenizer in the names of indices, as the system that made them describes it"),
+      real("auto_blend", &S::auto_blend, {0, 10, Most::included, 0},
+           "mmap: weigh datasets by size to this power; folders allowed"),
+      choice("window_order", &S::window_order, {{"random", WindowOrder::random}, {"sequential", WindowOrder::sequential}},
+             "flat, llmc: windows at drawn offsets, or one after the other"),
+      integer("num_workers", &S::num_workers, {0, 256}, "threads that make batches ahead of the step; 0 is 1"),
   };
 }
 

@@ -110,13 +110,16 @@ void validate_data(const ModelSettings& model) {
   const bool has_tokenizer = is_text || (data.data_impl == "mmap" && !model.tokenizer.model.empty());
   if (model.vocab_size == 0 && !has_tokenizer)
     throw UserError("model.vocab_size must be given: data_impl {} has no tokenizer; use for example 50257", data.data_impl);
-  if (data.data_prefix.empty() && (is_text || data.data_impl == "mmap"))
+  const bool is_mmap = data.data_impl == "mmap", is_flat = data.data_impl == "flat" || data.data_impl == "llmc";
+  if (data.data_prefix.empty() && (is_text || is_mmap || is_flat))
     throw UserError("model.data.data_prefix must be given: data_impl {} needs {}", data.data_impl,
-                    is_text ? "files, for example [a.txt]" : "datasets, for example [1.0, data/my-gpt3_00_text_document]");
+                    is_text   ? "files, for example [a.txt]"
+                    : is_mmap ? "datasets, for example [1.0, data/my-gpt3_00_text_document]"
+                              : "a folder or files, for example [data/openwebtext]");
   for (const std::string& prefix : data.data_prefix)
-    if (is_text && !scalar_from_text(prefix).is_string())
-      throw UserError("model.data.data_prefix: weights such as {} are not supported with data_impl text; list only files",
-                      prefix);
+    if ((is_text || is_flat) && !scalar_from_text(prefix).is_string())
+      throw UserError("model.data.data_prefix: weights such as {} are not supported with data_impl {}; list only files", prefix,
+                      data.data_impl);
   validate_splits(data.splits_string);
 }
 

@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <span>
 
+#include "data/document_lengths.h"
+
 namespace trireme {
 
 class Corpus {
  public:
   virtual ~Corpus() = default;
 
-  virtual std::span<const int64_t> document_lengths() const = 0;  // tokens, with the end-of-document token
+  virtual DocumentLengths document_lengths() const = 0;  // tokens, with the end-of-document token
 
   // Tokens [offset, offset + tokens.size()) of a document, which must lie inside it. Allocates nothing; thread-safe.
   virtual void read(int64_t document, int64_t offset, std::span<int32_t> tokens) const = 0;

@@ -6,30 +6,61 @@
 
 namespace trireme {
 
-GptDataset::GptDataset(std::unique_ptr<const Corpus> corpus, GptIndex index, int64_t sequence, int64_t vocabulary)
-    : corpus_(std::move(corpus)), index_(std::move(index)), sequence_(sequence), vocabulary_(vocabulary) {}
+GptDataset::GptDataset(std::shared_ptr<const Corpus> corpus, GptIndex index, const GptIndexRequest& request, int64_t vocabulary,
+                       std::string name)
+    : corpus_(std::move(corpus)), index_(std::move(index)), request_(request), vocabulary_(vocabulary), name_(std::move(name)) {}
 
-void GptDataset::read(TokenPosition& at, std::span<int32_t> tokens) const {
-  const std::span<const int64_t> lengths = corpus_->document_lengths();
-  while (!tokens.empty()) {
-    const int32_t document = index_.document_index[static_cast<size_t>(at.document_position)];
-    const int64_t available = lengths[static_cast<size_t>(document)] - at.offset;
-    const int64_t count = std::min(available, static_cast<int64_t>(tokens.size()));
-    corpus_->read(document, at.offset, tokens.first(static_cast<size_t>(count)));
-    tokens = tokens.subspan(static_cast<size_t>(count));
-    at.offset += count;
-    if (count == available) at = {at.document_position + 1, 0};
+int64_t GptDataset::read(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const {
+  const DocumentLengths lengths = corpus_->document_lengths();
+  int64_t count = 0;
+  while (count < std::ssize(tokens) && at.document_position <= end.document_position) {
+    // An index that was read from a file may hold anything.
+    if (at.document_position < 0 || at.document_position >= index_.document_index.size())
+      throw Failure("the sample index of {} is damaged; remove its .npy files", name_);
+    const int64_t document = index_.document_index[at.document_position];
+    if (document < 0 || document >= lengths.size())
+      throw Failure("the document index of {} is damaged; remove its .npy files", name_);
+    const bool last = at.document_position == end.document_position;
+    const int64_t until = last ? std::min(end.offset, lengths[document]) : lengths[document];
+    if (at.offset < 0 || at.offset > lengths[document])
+      throw Failure("the sample index of {} is damaged; remove its .npy files", name_);
+    const int64_t piece = std::clamp<int64_t>(until - at.offset, 0, std::ssize(tokens) - count);
+    if (piece > 0) corpus_->read(document, at.offset, tokens.subspan(static_cast<size_t>(count), static_cast<size_t>(piece)));
+    count += piece;
+    at.offset += piece;
+    if (at.offset >= until) at = {at.document_position + 1, 0};
   }
+  return count;
+}
+
+void GptDataset::check_tokens(std::span<const int32_t> tokens, int64_t index) const {
+  const auto [least, most] = std::ranges::minmax(tokens);
+  if (least < 0 || most >= vocabulary_)
+    throw UserError("{}: sample {} has token {}, but model.vocab_size is {}; is it the dataset of another tokenizer?", name_,
+                    index, least < 0 ? least : most, vocabulary_);
 }
 
 void GptDataset::sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   CHECK(0 <= index && index < size());
-  CHECK_EQ(static_cast<int64_t>(tokens.size()), sequence_);
-  CHECK_EQ(static_cast<int64_t>(targets.size()), sequence_);
-  TokenPosition at = index_.sample_index[index_.shuffle_index[static_cast<size_t>(index)]];
-  read(at, tokens.first(1));
-  read(at, targets);
-  std::copy(targets.begin(), targets.end() - 1, tokens.begin() + 1);
+  const int64_t T = request_.sequence;
+  CHECK_EQ(std::ssize(tokens), T);
+  CHECK_EQ(std::ssize(targets), T);
+  const int64_t number = index_.shuffle_index[index];
+  if (number < 0 || number >= size()) throw Failure("the shuffle index of {} is damaged; remove its .npy files", name_);
+  TokenPosition at = index_.position(number);
+  TokenPosition end = index_.position(number + 1);
+  end.offset += request_.extra();
+
+  // tokens: x[0] .. x[T-1]; targets: x[1] .. x[T], where there is no x[T] without the extra token.
+  const int64_t first = read(at, end, tokens.first(1));
+  const int64_t following = read(at, end, targets.first(static_cast<size_t>(T - 1 + request_.extra())));
+  const int64_t kept = std::min(following, T - 1);
+  if (first == 0) tokens[0] = 0;
+  std::copy_n(targets.begin(), kept, tokens.begin() + 1);
+  std::fill(tokens.begin() + 1 + kept, tokens.end(), 0);
+  std::fill(targets.begin() + following, targets.end(), kMaskedTarget);
+  check_tokens(tokens, index);
+  if (following > 0) check_tokens(targets.first(static_cast<size_t>(following)), index);
 }
 
 }  // namespace trireme

@@ -1,8 +1,10 @@
 // Samples cut from the documents of a corpus in the order of a GptIndex. Targets are the tokens that follow; a sample runs over
-// document ends, and the end-of-document token is a target like any other.
+// document ends, and the end-of-document token is a target like any other. What is missing at the end of a last sample that is
+// not full has token 0 and a masked target.
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "data/corpus.h"
 #include "data/dataset.h"
@@ -12,21 +14,27 @@ namespace trireme {
 
 class GptDataset final : public Dataset {
  public:
-  GptDataset(std::unique_ptr<const Corpus> corpus, GptIndex index, int64_t sequence, int64_t vocabulary);
+  // `name` stands for the corpus in messages.
+  GptDataset(std::shared_ptr<const Corpus> corpus, GptIndex index, const GptIndexRequest& request, int64_t vocabulary,
+             std::string name);
 
   int64_t size() const override { return index_.samples(); }
-  int64_t sequence() const override { return sequence_; }
+  int64_t sequence() const override { return request_.sequence; }
   int64_t vocabulary() const override { return vocabulary_; }
   void sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
 
- private:
-  // Reads on from `at`, across documents, and leaves it after the last token read.
-  void read(TokenPosition& at, std::span<int32_t> tokens) const;
+  const GptIndex& index() const { return index_; }
 
-  std::unique_ptr<const Corpus> corpus_;
+ private:
+  // Reads on from `at`, across documents, up to `end`; returns how many tokens there were.
+  int64_t read(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const;
+  void check_tokens(std::span<const int32_t> tokens, int64_t index) const;
+
+  std::shared_ptr<const Corpus> corpus_;
   GptIndex index_;
-  int64_t sequence_;
+  GptIndexRequest request_;
   int64_t vocabulary_;
+  std::string name_;
 };
 
 }  // namespace trireme

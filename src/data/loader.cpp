@@ -1,17 +1,20 @@
 #include "data/loader.h"
 
+#include <algorithm>
+
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace trireme {
 
-Loader::Loader(const Dataset& dataset, const SamplerLayout& layout, int64_t consumed_samples, int64_t depth)
+Loader::Loader(const Dataset& dataset, const SamplerLayout& layout, int64_t consumed_samples, int64_t depth, int64_t threads)
     : dataset_(dataset),
       layout_(layout),
       consumed_samples_(consumed_samples),
       count_(micro_batches_left(layout, consumed_samples, dataset.size())) {
-  CHECK(depth >= 2);  // one in the caller's hands, one in the making
-  ring_.assign(static_cast<size_t>(depth), Batch(layout.micro_batch, dataset.sequence()));
-  thread_ = std::thread([this] { fill_ring(); });
+  CHECK(depth >= 2 && threads >= 1);  // one in the caller's hands, one in the making
+  ring_.assign(static_cast<size_t>(depth), Slot{.batch = Batch(layout.micro_batch, dataset.sequence()), .number = -1});
+  for (int64_t i = 0; i < std::min(threads, depth - 1); ++i) threads_.emplace_back([this] { fill_ring(); });
 }
 
 Loader::~Loader() {
@@ -19,46 +22,60 @@ Loader::~Loader() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
-  thread_.join();
+  room_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void Loader::fill_ring() {
-  const auto depth = static_cast<int64_t>(ring_.size());
-  for (int64_t number = 0; number < count_; ++number) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || number < released_ + depth; });
-      if (stop_) return;
-    }
+  const auto depth = std::ssize(ring_);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    room_.wait(lock, [&] { return stop_ || failed_ >= 0 || begun_ == count_ || begun_ < released_ + depth; });
+    if (stop_ || failed_ >= 0 || begun_ == count_) return;
+    const int64_t number = begun_++;
+    Slot& filled = slot(number);
+    lock.unlock();
     std::exception_ptr error;
     try {
-      fill_batch(dataset_, first_sample(layout_, consumed_samples_, number), slot(number));
+      fill_batch(dataset_, first_sample(layout_, consumed_samples_, number), filled.batch);
     } catch (...) {
       error = std::current_exception();
     }
-    {
-      const std::lock_guard lock(mutex_);
-      if (error) {
-        error_ = error;
-      } else {
-        filled_ = number + 1;
-      }
+    lock.lock();
+    if (!error) {
+      filled.number = number;
+    } else if (failed_ < 0 || number < failed_) {
+      failed_ = number;
+      error_ = error;
     }
-    changed_.notify_all();
-    if (error) return;
+    made_.notify_all();
+    if (error) room_.notify_all();
   }
+}
+
+void Loader::wait_for(int64_t number, std::unique_lock<std::mutex>& lock) {
+  const auto there = [&] { return slot(number).number == number; };
+  // Batches before the one that failed are still on their way, or there.
+  const auto settled = [&] { return there() || failed_ == number; };
+  if (!settled()) {
+    const Stopwatch watch;
+    made_.wait(lock, settled);
+    waited_.count += 1;
+    waited_.seconds += watch.seconds();
+  }
+  if (!there()) std::rethrow_exception(error_);
 }
 
 int64_t Loader::upcoming_targets(int64_t count) {
   std::unique_lock lock(mutex_);
-  CHECK(count < static_cast<int64_t>(ring_.size()) && taken_ + count <= count_);
+  CHECK(count < std::ssize(ring_) && taken_ + count <= count_);
   released_ = taken_;
-  changed_.notify_all();
-  changed_.wait(lock, [&] { return filled_ >= taken_ + count || error_; });
-  if (filled_ < taken_ + count) std::rethrow_exception(error_);
+  room_.notify_all();
   int64_t targets = 0;
-  for (int64_t number = taken_; number < taken_ + count; ++number) targets += slot(number).unmasked_targets;
+  for (int64_t number = taken_; number < taken_ + count; ++number) {
+    wait_for(number, lock);
+    targets += slot(number).batch.unmasked_targets;
+  }
   return targets;
 }
 
@@ -66,10 +83,9 @@ const Batch& Loader::next() {
   std::unique_lock lock(mutex_);
   CHECK(taken_ < count_);
   released_ = taken_;
-  changed_.notify_all();
-  changed_.wait(lock, [&] { return filled_ > taken_ || error_; });
-  if (filled_ == taken_) std::rethrow_exception(error_);
-  return slot(taken_++);
+  room_.notify_all();
+  wait_for(taken_, lock);
+  return slot(taken_++).batch;
 }
 
 }  // namespace trireme

@@ -16,7 +16,7 @@ class MockCorpus final : public Corpus {
  public:
   explicit MockCorpus(int64_t vocabulary);
 
-  std::span<const int64_t> document_lengths() const override { return lengths_; }
+  DocumentLengths document_lengths() const override { return lengths_; }
   void read(int64_t document, int64_t offset, std::span<int32_t> tokens) const override;
 
  private:

@@ -2,6 +2,8 @@
 // Draws that are ours (initialisation, dropout) use base/philox.h instead.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -21,7 +23,18 @@ class NumpyRandomState {
   // Fisher-Yates from the end, as RandomState.shuffle; the order does not depend on the element type.
   template <class T>
   void shuffle(std::span<T> values) {
-    for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[interval(i - 1)]);
+    // The draws do not depend on the values, so a block of them is made first and the memory they lead to is on its way before
+    // it is needed: most of the time of a large shuffle would be waiting for memory.
+    std::array<size_t, 64> partners;
+    for (size_t i = values.size(); i > 1;) {
+      const size_t block = std::min(partners.size(), i - 1);
+      for (size_t k = 0; k < block; ++k) {
+        partners[k] = interval(i - 1 - k);
+        __builtin_prefetch(&values[partners[k]], 1);
+      }
+      for (size_t k = 0; k < block; ++k) std::swap(values[i - 1 - k], values[partners[k]]);
+      i -= block;
+    }
   }
 
  private:

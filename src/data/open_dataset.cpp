@@ -1,35 +1,42 @@
 #include "data/open_dataset.h"
 
 #include <limits>
+#include <map>
 
 #include "base/error.h"
 #include "data/byte_tokenizer.h"
+#include "data/flat_dataset.h"
 #include "data/gpt_dataset.h"
 #include "data/mock_data.h"
+#include "data/open_indexed.h"
 #include "data/text_corpus.h"
 #include "data/text_files.h"
 
 namespace trireme {
 namespace {
 
-enum class DataKind : uint8_t { mock, mock_legacy, text };
+enum class DataKind : uint8_t { mmap, mock, mock_legacy, text, flat, llmc };
 
 DataKind kind_of(const DataSettings& settings) {
-  if (settings.data_impl == "mock") return DataKind::mock;
-  if (settings.data_impl == "mock_legacy") return DataKind::mock_legacy;
-  if (settings.data_impl == "text") return DataKind::text;
-  throw UserError("model.data.data_impl={} is not known; use mock, mock_legacy or text", settings.data_impl);
+  static const std::map<std::string, DataKind> kinds{
+      {"mmap", DataKind::mmap}, {"mock", DataKind::mock}, {"mock_legacy", DataKind::mock_legacy},
+      {"text", DataKind::text}, {"flat", DataKind::flat}, {"llmc", DataKind::llmc}};
+  const auto found = kinds.find(settings.data_impl);
+  if (found == kinds.end())
+    throw UserError("model.data.data_impl={} is not known; use mmap, mock, mock_legacy, text, flat or llmc", settings.data_impl);
+  return found->second;
 }
 
 std::unique_ptr<Dataset> over_corpus(std::unique_ptr<const Corpus> corpus, Range documents, int64_t vocabulary, int64_t sequence,
                                      int64_t samples_needed, uint64_t seed) {
-  GptIndex index = build_gpt_index(corpus->document_lengths(), documents, sequence, samples_needed, seed);
-  return std::make_unique<GptDataset>(std::move(corpus), std::move(index), sequence, vocabulary);
+  const GptIndexRequest request{.documents = documents, .sequence = sequence, .samples_needed = samples_needed, .seed = seed};
+  GptIndex index = build_gpt_index(corpus->document_lengths(), request);
+  return std::make_unique<GptDataset>(std::move(corpus), std::move(index), request, vocabulary, "model.data");
 }
 
 std::unique_ptr<Dataset> open_mock(int64_t vocabulary, Split split, int64_t sequence, int64_t samples_needed, uint64_t seed) {
   auto corpus = std::make_unique<MockCorpus>(vocabulary);
-  const auto documents = static_cast<int64_t>(corpus->document_lengths().size());
+  const auto documents = corpus->document_lengths().size();
   const Range owned = split_range(parse_splits("1,1,1"), split, documents);
   return over_corpus(std::move(corpus), owned, vocabulary, sequence, samples_needed, seed);
 }
@@ -40,14 +47,18 @@ std::unique_ptr<Dataset> open_text(const DataSettings& settings, int64_t vocabul
   if (vocabulary < tokenizer.vocabulary())
     throw UserError("model.vocab_size={} is too small for text read as bytes; use 0 or at least {}", vocabulary,
                     tokenizer.vocabulary());
-  const SplitFractions fractions = parse_splits(settings.splits_string);
-  auto corpus = std::make_unique<TextCorpus>(find_text_files(settings.data_prefix), tokenizer, fractions, split);
+  SplitFractions fractions = parse_splits(settings.splits_string);
+  if (has_own_datasets(settings)) {
+    fractions = {};
+    fractions[static_cast<size_t>(split)] = 1;
+  }
+  auto corpus = std::make_unique<TextCorpus>(find_text_files(prefixes_of(settings, split)), tokenizer, fractions, split);
   if (corpus->tokens() <= sequence)
     throw UserError(
         "model.data.splits_string={} leaves {} tokens of text for {}, but one sample takes model.encoder_seq_length + 1 = "
         "{}; give {} a larger share or more text",
         settings.splits_string, corpus->tokens(), name_of(split), sequence + 1, name_of(split));
-  const auto documents = static_cast<int64_t>(corpus->document_lengths().size());
+  const auto documents = corpus->document_lengths().size();
   return over_corpus(std::move(corpus), {0, documents}, vocabulary, sequence, samples_needed, seed);
 }
 
@@ -57,23 +68,64 @@ int64_t default_vocabulary(const DataSettings& settings) {
   return kind_of(settings) == DataKind::text ? ByteTokenizer().vocabulary() : kMockVocabulary;
 }
 
+bool has_own_datasets(const DataSettings& settings) {
+  return !settings.validation_prefix.empty() || !settings.test_prefix.empty();
+}
+
+const std::vector<std::string>& prefixes_of(const DataSettings& settings, Split split) {
+  if (!has_own_datasets(settings) || split == Split::train) return settings.data_prefix;
+  return split == Split::validation ? settings.validation_prefix : settings.test_prefix;
+}
+
+std::string prefix_key(const DataSettings& settings, Split split) {
+  constexpr const char* kKey = "model.data.data_prefix";
+  return has_own_datasets(settings) ? fmt::format("{}.{}", kKey, name_of(split)) : kKey;
+}
+
+DatasetRequest training_request(const Settings& settings) {
+  const TrainerSettings& trainer = settings.trainer;
+  const ModelSettings& model = settings.model;
+  DatasetRequest request{
+      .vocabulary = model.vocab_size, .sequence = model.encoder_seq_length, .seed = model.seed, .samples_needed = {}};
+  request.samples_needed[static_cast<size_t>(Split::train)] = trainer.max_steps * model.global_batch_size;
+  std::optional<int64_t>& validation = request.samples_needed[static_cast<size_t>(Split::validation)];
+  if (trainer.val_check_interval > 0 && trainer.limit_val_share > 0)
+    validation = 0;
+  else if (trainer.val_check_interval > 0 && trainer.limit_val_batches > 0)
+    validation = (trainer.max_steps / trainer.val_check_interval + 1) * trainer.limit_val_batches * model.global_batch_size;
+  return request;
+}
+
+DatasetsBySplit open_datasets(const DataSettings& settings, const DatasetRequest& asked, const DataNotice& notice) {
+  constexpr int64_t kLongestSequence = std::numeric_limits<int32_t>::max();  // positions are int32
+  if (asked.sequence < 1 || asked.sequence > kLongestSequence)
+    throw UserError("model.encoder_seq_length={} is not possible; use 1 to {}", asked.sequence, kLongestSequence);
+  DatasetRequest request = asked;
+  if (request.vocabulary == 0) request.vocabulary = default_vocabulary(settings);
+  const DataKind kind = kind_of(settings);
+  if (kind == DataKind::mmap) return open_indexed_datasets(settings, request, notice);
+  if (kind == DataKind::flat || kind == DataKind::llmc) return open_flat_datasets(settings, request);
+  DatasetsBySplit datasets;
+  for (const Split split : kAllSplits) {
+    const std::optional<int64_t> samples = request.samples_needed[static_cast<size_t>(split)];
+    if (!samples) continue;
+    CHECK(*samples >= 0);
+    std::unique_ptr<Dataset>& dataset = datasets[static_cast<size_t>(split)];
+    if (kind == DataKind::mock)
+      dataset = open_mock(request.vocabulary, split, request.sequence, *samples, request.seed);
+    else if (kind == DataKind::mock_legacy)
+      dataset = std::make_unique<LegacyMockDataset>(*samples, request.sequence, request.vocabulary, request.seed);
+    else
+      dataset = open_text(settings, request.vocabulary, split, request.sequence, *samples, request.seed);
+  }
+  return datasets;
+}
+
 std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, int64_t vocab_size, Split split, int64_t sequence,
                                       int64_t samples_needed, uint64_t seed) {
-  constexpr int64_t kLongestSequence = std::numeric_limits<int32_t>::max();  // positions are int32
-  if (sequence < 1 || sequence > kLongestSequence)
-    throw UserError("model.encoder_seq_length={} is not possible; use 1 to {}", sequence, kLongestSequence);
-  CHECK(samples_needed >= 0);
-  const int64_t vocabulary = vocab_size == 0 ? default_vocabulary(settings) : vocab_size;
-  switch (kind_of(settings)) {
-    case DataKind::mock:
-      return open_mock(vocabulary, split, sequence, samples_needed, seed);
-    case DataKind::mock_legacy:
-      return std::make_unique<LegacyMockDataset>(samples_needed, sequence, vocabulary, seed);
-    case DataKind::text:
-      return open_text(settings, vocabulary, split, sequence, samples_needed, seed);
-  }
-  CHECK_NEVER("every kind of data returns above");
-  return nullptr;
+  DatasetRequest request{.vocabulary = vocab_size, .sequence = sequence, .seed = seed, .samples_needed = {}};
+  request.samples_needed[static_cast<size_t>(split)] = samples_needed;
+  return std::move(open_datasets(settings, request, [](const std::string&) {})[static_cast<size_t>(split)]);
 }
 
 }  // namespace trireme

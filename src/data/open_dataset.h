@@ -1,7 +1,10 @@
-// The dataset that a recipe names.
+// The datasets that a recipe names.
 #pragma once
 
+#include <array>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "config/settings.h"
 #include "data/dataset.h"
@@ -9,15 +12,41 @@
 
 namespace trireme {
 
+using DataNotice = std::function<void(const std::string&)>;  // says one line to whoever watches
+using DatasetsBySplit = std::array<std::unique_ptr<Dataset>, kSplits>;
+
+struct DatasetRequest {
+  int64_t vocabulary = 0;  // 0: default_vocabulary
+  int64_t sequence = 0;    // T
+  uint64_t seed = 0;
+  std::array<std::optional<int64_t>, kSplits> samples_needed;  // of each split that is wanted; 0: of one epoch
+};
+
+// Whether model.data.data_prefix names datasets of their own for the splits, so that model.data.splits_string is not used; and
+// what it names for a split.
+bool has_own_datasets(const DataSettings& settings);
+const std::vector<std::string>& prefixes_of(const DataSettings& settings, Split split);
+std::string prefix_key(const DataSettings& settings, Split split);  // "model.data.data_prefix.train" where that is so
+
+// What a training run asks for: samples for max_steps whole batches even when the batch size ramps up, as the reference systems
+// do, since the order of the samples depends on how many are asked for; and samples for every validation, or one epoch where a
+// share of the validation data is wanted.
+DatasetRequest training_request(const Settings& settings);
+
 // The vocabulary that model.data asks for when model.vocab_size is 0. Opens no file.
 int64_t default_vocabulary(const DataSettings& settings);
 
-// The split's dataset, with at least `samples_needed` samples of `sequence` tokens, in an order that follows from the seed.
-// vocab_size 0: default_vocabulary. UserError when the recipe or its files do not allow it.
+// The wanted splits, each with at least the samples it needs, in an order that follows from the seed. UserError when the recipe
+// or its files do not allow it.
 //
-// data_impl  mock         counting documents, Megatron core's; its splits are always equal thirds, whatever splits_string says
+// data_impl  mmap         Megatron's .bin/.idx, one dataset or a blend (open_indexed.h)
+//            mock         counting documents, Megatron core's; its splits are always equal thirds, whatever splits_string says
 //            mock_legacy  uniform random tokens and targets, the same for every split
 //            text         the files of data_prefix, one token per byte
+//            flat, llmc   files of tokens without documents (flat_dataset.h)
+DatasetsBySplit open_datasets(const DataSettings& settings, const DatasetRequest& request, const DataNotice& notice);
+
+// One of them.
 std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, int64_t vocab_size, Split split, int64_t sequence,
                                       int64_t samples_needed, uint64_t seed);
 

@@ -46,15 +46,36 @@ SplitFractions parse_splits(const std::string& splits_string) {
   return weights;
 }
 
-Range split_range(const SplitFractions& fractions, Split split, int64_t count) {
+const char* short_name_of(Split split) { return split == Split::validation ? "valid" : name_of(split); }
+
+namespace {
+
+// nearbyint rounds half to even.
+int64_t rounded_share(double fraction, int64_t count) {
+  return static_cast<int64_t>(std::nearbyint(fraction * static_cast<double>(count)));
+}
+
+Range core_range(const SplitFractions& fractions, size_t split, int64_t count) {
   double begin = 0;
-  for (size_t i = 0; i < static_cast<size_t>(split); ++i) begin += fractions[i];
-  const double end = begin + fractions[static_cast<size_t>(split)];
-  // nearbyint rounds half to even. The running sum may pass 1 by a rounding error, which only a vast count would show.
-  const auto boundary = [count](double fraction) {
-    return std::min(count, static_cast<int64_t>(std::nearbyint(fraction * static_cast<double>(count))));
-  };
-  return {boundary(begin), boundary(end)};
+  for (size_t i = 0; i < split; ++i) begin += fractions[i];
+  const double end = begin + fractions[split];
+  // The running sum may pass 1 by a rounding error, which only a vast count would show.
+  return {std::min(count, rounded_share(begin, count)), std::min(count, rounded_share(end, count))};
+}
+
+Range legacy_range(const SplitFractions& fractions, size_t split, int64_t count) {
+  std::array<int64_t, kSplits + 1> boundaries{};
+  for (size_t i = 0; i < kSplits; ++i) boundaries[i + 1] = boundaries[i] + rounded_share(fractions[i], count);
+  const int64_t surplus = boundaries[kSplits] - count;
+  for (size_t i = 1; i <= kSplits; ++i) boundaries[i] = std::clamp<int64_t>(boundaries[i] - surplus, 0, count);
+  return {boundaries[split], boundaries[split + 1]};
+}
+
+}  // namespace
+
+Range split_range(const SplitFractions& fractions, Split split, int64_t count, SplitRule rule) {
+  const auto number = static_cast<size_t>(split);
+  return rule == SplitRule::core ? core_range(fractions, number, count) : legacy_range(fractions, number, count);
 }
 
 }  // namespace trireme

@@ -9,7 +9,9 @@ namespace trireme {
 
 enum class Split : uint8_t { train, validation, test };
 inline constexpr size_t kSplits = 3;
+inline constexpr std::array<Split, kSplits> kAllSplits{Split::train, Split::validation, Split::test};
 const char* name_of(Split split);
+const char* short_name_of(Split split);  // as the reference systems name it in files: train, valid, test
 
 // Elements [begin, end) of something: documents of a corpus, tokens of a text.
 struct Range {
@@ -23,8 +25,13 @@ using SplitFractions = std::array<double, kSplits>;  // they sum to 1
 // "99990,8,2": one to three weights, separated by commas or slashes; absent ones are 0. UserError when it is not that.
 SplitFractions parse_splits(const std::string& splits_string);
 
-// The part of `count` elements that a split owns. Boundaries are running sums of the fractions times count, rounded half to
-// even, as Megatron core has them.
-Range split_range(const SplitFractions& fractions, Split split, int64_t count);
+// How the elements are divided; both round half to even.
+//   core    boundaries are running sums of the fractions, times count, rounded: Megatron core
+//   legacy  each part is its fraction of count, rounded; what they are too many or too few together is taken from or given to the
+//           first: NeMo's own datasets (model.data.legacy_dataset)
+enum class SplitRule : uint8_t { core, legacy };
+
+// The part of `count` elements that a split owns.
+Range split_range(const SplitFractions& fractions, Split split, int64_t count, SplitRule rule = SplitRule::core);
 
 }  // namespace trireme

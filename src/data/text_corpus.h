@@ -19,7 +19,7 @@ class TextCorpus final : public Corpus {
   TextCorpus(const std::vector<std::string>& files, const Tokenizer& tokenizer, const SplitFractions& fractions, Split split);
 
   int64_t tokens() const { return static_cast<int64_t>(tokens_.size()); }
-  std::span<const int64_t> document_lengths() const override { return lengths_; }
+  DocumentLengths document_lengths() const override { return lengths_; }
   void read(int64_t document, int64_t offset, std::span<int32_t> tokens) const override;
 
  private:

@@ -23,6 +23,7 @@ struct StepRecord {
   double grad_norm = 0;  // before clipping
   double learning_rate = 0;
   double step_seconds = 0;                 // of this step alone
+  double data_wait_seconds = 0;            // of step_seconds: waiting for batches that were not ready
   std::optional<double> backward_seconds;  // only where the trainer can tell backward apart
 
   bool skipped = false;                   // something was not finite, so the parameters did not change

@@ -57,6 +57,8 @@ void SummarySink::step(const StepRecord& record) {
     return;
   }
   summary_.averaged_seconds.push_back(record.step_seconds);
+  if (record.data_wait_seconds > 0) summary_.data_wait_steps += 1;
+  summary_.data_wait_seconds += record.data_wait_seconds;
   averaged_tokens_ += record.tokens;
   averaged_samples_ += record.global_batch_size;
 }

@@ -52,6 +52,8 @@ struct Summary {
   int64_t averaged = 0;  // the rest of this group, and the rates, are over these steps
   std::array<int64_t, kLeftOutReasons> left_out{};
   double mean_seconds = 0, median_seconds = 0, percentile95_seconds = 0, least_seconds = 0, most_seconds = 0;
+  int64_t data_wait_steps = 0;   // that waited for data
+  double data_wait_seconds = 0;  // how long, all of them together
   double tokens_per_second = 0;
   double tflops_per_device = 0;  // by the formula of `rates`
   double mfu = 0;

@@ -33,12 +33,17 @@ std::string result_text(const Summary& summary) {
   return text;
 }
 
+std::string data_wait_text(const Summary& summary) {
+  if (summary.data_wait_steps == 0) return "";
+  return fmt::format(", {} waited for data, {} in all", summary.data_wait_steps, format_seconds(summary.data_wait_seconds));
+}
+
 std::string speed_text(const Summary& summary) {
   if (summary.averaged == 0) return "no step to average" + left_out_text(summary);
-  return fmt::format("{} a step (median {}, 95th percentile {}), {} tokens/s; mean of {} steps{}",
+  return fmt::format("{} a step (median {}, 95th percentile {}), {} tokens/s; mean of {} steps{}{}",
                      format_seconds(summary.mean_seconds), format_seconds(summary.median_seconds),
                      format_seconds(summary.percentile95_seconds), format_count(std::round(summary.tokens_per_second)),
-                     summary.averaged, left_out_text(summary));
+                     summary.averaged, data_wait_text(summary), left_out_text(summary));
 }
 
 std::string rates_text(const Summary& summary) {
@@ -101,6 +106,8 @@ nlohmann::ordered_json Summary::json() const {
   json["step_seconds"]["percentile95"] = rate(percentile95_seconds);
   json["step_seconds"]["min"] = rate(least_seconds);
   json["step_seconds"]["max"] = rate(most_seconds);
+  json["data_wait"]["steps"] = data_wait_steps;
+  json["data_wait"]["seconds"] = data_wait_seconds;
   json["tokens_per_second"] = rate(tokens_per_second);
   json["tflops_per_device"] = rate(tflops_per_device);
   json["mfu"] = rates.peak.tflops > 0 ? rate(mfu) : nullptr;

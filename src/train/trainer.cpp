@@ -56,6 +56,7 @@ void Trainer::train_one_step() {
   const int64_t global_batch = global_batch_at(model_, consumed_samples_);
   const int64_t micro_batches = div_exact(global_batch, model_.micro_batch_size * mesh_.dp->size());
   const double lr = learning_rate(model_.optim, settings_.trainer.max_steps, step_);
+  const double waited_before = loader_->waited().seconds;
   const StepResult result = engine_->train_step({.learning_rate = lr,
                                                  .targets = loader_->upcoming_targets(micro_batches),
                                                  .micro_batches = micro_batches,
@@ -69,6 +70,7 @@ void Trainer::train_one_step() {
   record_.grad_norm = result.grad_norm;
   record_.learning_rate = lr;
   record_.step_seconds = watch.seconds();
+  record_.data_wait_seconds = loader_->waited().seconds - waited_before;
   record_.skipped = !result.finite;
   record_.nonfinite_where = result.nonfinite;
   const MemoryUse memory = memory_use();

@@ -54,7 +54,6 @@ class Trainer {
   void tell(Severity severity, std::string_view text);
   void start();  // allocates, then initialises or loads
   bool load_checkpoint_if_there();
-  void open_validation_data();
   void open_text_log();  // before anything else is said
   void restore_weights();  // of model.restore_from_path
   void open_logs();
@@ -69,7 +68,7 @@ class Trainer {
   BenchmarkFacts benchmark_facts() const;
   void report(const Summary& summary);  // on stdout and in the folder
   std::string next_command(RunOutcome outcome) const;
-  int64_t samples_to_train() const;  // consumed when max_steps are done
+  void open_data();
   bool due(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
 
   RunRequest request_;

@@ -160,6 +160,11 @@ const Effect kEffects[] = {
     {"model.data.no_seqlen_plus_one_input_tokens", "true"},
     {"model.data.validation_drop_last", "false"},
     {"model.data.pad_samples_to_global_batch_size", "true"},
+    {"model.data.index_mapping_dir", "FOLDER/maps"},
+    {"model.data.index_tokenizer", "GPT2"},
+    {"model.data.auto_blend", "1.0"},
+    {"model.data.window_order", "sequential"},
+    {"model.data.num_workers", "3"},
 };
 
 class SettingsEffect : public testing::TestWithParam<size_t> {

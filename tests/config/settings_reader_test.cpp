@@ -65,7 +65,8 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
     sched: {name: constant, warmup_steps: 46.5, constant_steps: 47, min_lr: 0.48, max_steps_for_lr_sched: 58.5}},
   data: {data_impl: mock_legacy, data_prefix: {train: [a, b], validation: [c], test: [d]}, splits_string: '1,2,3',
     mock_dataset: true, legacy_dataset: true, shuffle_documents: false, no_seqlen_plus_one_input_tokens: true,
-    validation_drop_last: false, pad_samples_to_global_batch_size: true}}
+    validation_drop_last: false, pad_samples_to_global_batch_size: true, index_mapping_dir: c, index_tokenizer: '{}',
+    auto_blend: 0.59, window_order: sequential, num_workers: 60}}
 )";
   const Tree recipe = read_yaml(text, "r.yaml");
   const ReadSettings read = read_settings(recipe);
@@ -203,7 +204,7 @@ TEST(SettingsReader, ValuesThatNoSettingAccepts) {
       {"model.optim.name", "sgd",
        "model.optim.name=sgd: expected adamw, fused_adam, distributed_fused_adam or mcore_distributed_optim"},
       {"model.data.data_prefix", "[[a]]", "model.data.data_prefix=[[a]]: expected a list of text, not of lists or maps"},
-      {"model.data.data_impl", "retro", "model.data.data_impl=retro: expected mock, mock_legacy, text or mmap"},
+      {"model.data.data_impl", "retro", "model.data.data_impl=retro: expected mock, mock_legacy, text, mmap, flat or llmc"},
       {"model.data.data_prefix", "{train: [a], dev: [b]}",
        "model.data.data_prefix={train:[a],dev:[b]}: expected train, validation and test, not dev"},
       {"trainer.backend", "cuda", "trainer.backend=cuda: this build has no cuda backend; use cpu or reference"},

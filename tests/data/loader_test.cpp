@@ -107,6 +107,41 @@ TEST(Loader, AnErrorArrivesWithTheBatchThatHasIt) {
   EXPECT_THROW(loader.next(), Failure);
 }
 
+TEST(Loader, SeveralThreadsGiveTheSameBatches) {
+  NumberedDataset dataset(300);
+  dataset.before_sample = [](int64_t index) {  // the earlier of two neighbours takes longer
+    if (index % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (index == 250) throw Failure("sample {} is damaged", index);
+  };
+  Loader loader(dataset, {}, 0, 6, 4);
+  for (int32_t i = 0; i < 250; ++i) {
+    ASSERT_EQ(loader.next().tokens[0], 100 * i);
+    if (i % 10 == 0) {
+      ASSERT_GT(loader.upcoming_targets(3), 0);
+    }
+    if (i == 246) break;
+  }
+  EXPECT_THROW(loader.upcoming_targets(4), Failure);
+}
+
+TEST(Loader, CountsWhatTheCallerWaitedFor) {
+  NumberedDataset dataset(100);
+  std::atomic<bool> slow{false};
+  dataset.before_sample = [&](int64_t) {
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  Loader loader(dataset, {}, 0, 4);
+  while (dataset.samples_read < 4) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the fourth batch is complete by now
+  loader.next();
+  EXPECT_EQ(loader.waited().count, 0);
+  EXPECT_EQ(loader.waited().seconds, 0);
+  slow = true;
+  for (int i = 0; i < 10; ++i) loader.next();
+  EXPECT_GE(loader.waited().count, 1);
+  EXPECT_GT(loader.waited().seconds, 0);
+}
+
 TEST(Loader, StopsAtAnyMoment) {
   const NumberedDataset dataset(1 << 20);
   for (int64_t round = 0; round < 200; ++round) {

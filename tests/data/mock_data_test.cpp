@@ -125,7 +125,7 @@ TEST(MockData, MistakesAreNamed) {
   const auto open = [](const char* kind, int64_t vocabulary, int64_t sequence, uint64_t seed) {
     return [=] { open_dataset(settings_of(kind), vocabulary, Split::train, sequence, 10, seed); };
   };
-  expect_user_error(open("mmap", 0, 8, 1), {"model.data.data_impl=mmap", "mock, mock_legacy or text"});
+  expect_user_error(open("retro", 0, 8, 1), {"model.data.data_impl=retro", "mmap, mock, mock_legacy, text, flat or llmc"});
   expect_user_error(open("mock", 2, 8, 1), {"model.vocab_size=2", "3 to"});
   expect_user_error(open("mock", int64_t{1} << 31, 8, 1), {"model.vocab_size=2147483648"});
   expect_user_error(open("mock_legacy", std::numeric_limits<int64_t>::min(), 8, 1), {"model.vocab_size=-"});

@@ -30,6 +30,20 @@ TEST(Splits, HalvesAreRoundedToEven) {
   EXPECT_EQ(ranges("1,2,1", 2), (Ranges{Range{0, 0}, {0, 2}, {2, 2}}));
 }
 
+// Made with NeMo's function.
+TEST(Splits, LegacyRule) {
+  const auto legacy = [](const std::string& text, int64_t count) {
+    Ranges parts;
+    for (const Split split : kAllSplits)
+      parts[static_cast<size_t>(split)] = split_range(parse_splits(text), split, count, SplitRule::legacy);
+    return parts;
+  };
+  EXPECT_EQ(legacy("99990,8,2", 100000), (Ranges{Range{0, 99990}, {99990, 99998}, {99998, 100000}}));
+  EXPECT_EQ(legacy("1,1,1", 100000), (Ranges{Range{0, 33334}, {33334, 66667}, {66667, 100000}}));
+  EXPECT_EQ(legacy("1,1,0", 3), (Ranges{Range{0, 1}, {1, 3}, {3, 3}}));
+  EXPECT_EQ(legacy("1,1,0", 1), (Ranges{Range{0, 1}, {1, 1}, {1, 1}}));
+}
+
 TEST(Splits, OneValueTwoValuesAndSlashes) {
   EXPECT_EQ(ranges("1", 7), (Ranges{Range{0, 7}, {7, 7}, {7, 7}}));
   EXPECT_EQ(parse_splits("98/2/0"), parse_splits("98, 2"));

@@ -72,7 +72,7 @@ TEST(TextCorpus, SplitsAreRangesOfTokens) {
   const auto split_of = [&](Split split) {
     const TextCorpus corpus(files, ByteTokenizer(), parse_splits("5,3,2"), split);
     std::vector<Int32s> documents;
-    for (size_t document = 0; document < corpus.document_lengths().size(); ++document) {
+    for (int64_t document = 0; document < corpus.document_lengths().size(); ++document) {
       documents.emplace_back(static_cast<size_t>(corpus.document_lengths()[document]));
       corpus.read(static_cast<int64_t>(document), 0, documents.back());
     }

@@ -96,7 +96,9 @@ TEST(Summary, FinalLossIsOfTheLastStepThatCounted) {
 TEST(Summary, JsonFile) {
   const TemporaryFolder folder;
   SummarySink sink(kRates, 2);
-  sink.step(timed(0, 0.5));
+  StepRecord record = timed(0, 0.5);
+  record.data_wait_seconds = 0.25;
+  sink.step(record);
   RunEnd end;
   end.places = {{"log", "runs/demo/dllogger.json"}};
   const std::string path = folder / "summary.json";
@@ -104,6 +106,8 @@ TEST(Summary, JsonFile) {
   const auto json = nlohmann::json::parse(contents_of(path));
   EXPECT_EQ(json.at("averaged_steps"), 1);
   EXPECT_EQ(json.at("step_seconds").at("median"), 0.5);
+  EXPECT_EQ(json.at("data_wait").at("steps"), 1);
+  EXPECT_EQ(json.at("data_wait").at("seconds"), 0.25);
   EXPECT_EQ(json.at("left_out_steps").at("after_a_validation"), 0);
   EXPECT_EQ(json.at("flops_formula"), "full");
   EXPECT_EQ(json.at("peak_tflops_per_device"), 100);

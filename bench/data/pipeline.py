@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Measures trireme data prepare from a .jsonl.zst to finished .bin and .idx, on one core and on two, beside tiktoken's tokenizer alone.
+
+  bench/data/pipeline.py --sample SAMPLE.jsonl.zst --tokenizer VOCAB.json --ranks RANKS.tiktoken --python PYTHON [--repeat 40] [--rounds 3] [--report]
+
+SAMPLE is repeated into one zstd stream of level 3 (and once as it is, cold). PYTHON is an interpreter with tiktoken; it encodes the same texts on
+one thread. Rates are megabytes (10^6) of jsonl; a rate per core is by CPU time (user + system), so that a busy machine does not change it much; the
+scaling from one core to two is by wall time, and only a quiet machine gives it."""
+import argparse
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'bench/cpu'))
+from report import commit, machine, without_machine_names  # noqa: E402
+
+TIKTOKEN = r'''
+import json, sys, time, tiktoken, tiktoken.load
+pattern = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
+encoding = tiktoken.Encoding('gpt2', pat_str=pattern, mergeable_ranks=tiktoken.load.load_tiktoken_bpe(sys.argv[1]), special_tokens={})
+texts = [json.loads(line)['text'] for line in sys.stdin]
+best = 1e9
+for _ in range(3):
+    start = time.thread_time()
+    tokens = sum(len(encoding.encode_ordinary(text)) for text in texts)
+    best = min(best, time.thread_time() - start)
+print(json.dumps({'tokens': tokens, 'text_bytes': sum(len(text.encode()) for text in texts), 'cpu_seconds': best, 'version': tiktoken.__version__}))
+'''
+
+
+def prepare(arguments, source, cores, folder):
+    """One run on so many cores; its report."""
+    output = Path(folder) / f'out-{time.time_ns()}'
+    command = ['taskset', '-c', ','.join(map(str, range(cores))), arguments.binary, 'data', 'prepare', source, '--tokenizer', arguments.tokenizer,
+               '--append-eod', '--workers', str(cores), '--output', str(output), '--json']
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    report = json.loads(result.stdout)
+    for file in Path(folder).glob(output.name + '*'):
+        file.unlink()
+    return report, ' '.join(command)
+
+
+def rates(report):
+    cpu = report['user_seconds'] + report['system_seconds']
+    return {'MB/s of CPU': report['input_bytes'] / 1e6 / cpu, 'MB/s of wall': report['input_bytes'] / 1e6 / report['wall_seconds'],
+            'wall': report['wall_seconds'], 'peak MiB': report['peak_memory_bytes'] / 2**20,
+            **{f'{name} MB/s': stage.get('mb_per_cpu_second', 0) for name, stage in report['stages'].items()}}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--binary', default=str(ROOT / 'build/trireme'))
+    parser.add_argument('--sample', required=True)
+    parser.add_argument('--tokenizer', required=True)
+    parser.add_argument('--ranks', required=True, help='the same vocabulary as a .tiktoken file, for the peer')
+    parser.add_argument('--python', default='python3')
+    parser.add_argument('--repeat', type=int, default=40)
+    parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--report', action='store_true', help='write bench/data/reports/DATE-pipeline.md and .log')
+    arguments = parser.parse_args()
+    log, load = [], [os.getloadavg()]
+    with tempfile.TemporaryDirectory() as folder:
+        lines = subprocess.run(['zstd', '-dc', arguments.sample], capture_output=True, check=True).stdout
+        large = str(Path(folder) / 'large.jsonl.zst')
+        with subprocess.Popen(['zstd', '-3', '-q', '-o', large], stdin=subprocess.PIPE) as packer:
+            for _ in range(arguments.repeat):
+                packer.stdin.write(lines)
+            packer.stdin.close()
+        peer = json.loads(subprocess.run([arguments.python, '-c', TIKTOKEN, arguments.ranks], input=lines,
+                                         capture_output=True, check=True).stdout)
+        log.append(f'tiktoken {json.dumps(peer)}')
+        cases = [(f'sample x {arguments.repeat}, zstd -3', large, 1), (f'sample x {arguments.repeat}, zstd -3', large, 2),
+                 ('sample once (cold)', arguments.sample, 1)]
+        results = {case: [] for case in cases}
+        for _ in range(arguments.rounds):
+            for case in cases:
+                report, command = prepare(arguments, case[1], case[2], folder)
+                results[case].append(rates(report))
+                log += [command, json.dumps({key: value for key, value in report.items() if key != 'identity'})]
+    load.append(os.getloadavg())
+    tiktoken_rate = peer['text_bytes'] / 1e6 / peer['cpu_seconds']
+    text = [f'# jsonl.zst to .bin and .idx, {datetime.date.today()}', '',
+            '| input | cores | MB/s per CPU second | MB/s of wall | read | parse | tokenize | write | peak MiB |', '|---|---|---|---|---|---|---|---|---|']
+    for (name, _, cores), runs in results.items():
+        def middle(key, digits=0):
+            values = [run[key] for run in runs]
+            return f'{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})'
+        text.append(f'| {name} | {cores} | {middle("MB/s of CPU")} | {middle("MB/s of wall")} | ' +
+                    ' | '.join(middle(f'{stage} MB/s') for stage in ('read', 'parse', 'tokenize', 'write')) + f' | {middle("peak MiB")} |')
+    one, two = (statistics.median(run['wall'] for run in results[case]) for case in cases[:2])
+    per_core = statistics.median(run['MB/s of CPU'] for run in results[cases[0]])
+    text += ['', 'Median of the rounds, lowest and highest. Stages: megabytes of jsonl per second of their own CPU time.', '',
+             f'- two cores over one, wall: {one / two:.2f}',
+             f'- tiktoken {peer["version"]}, its tokenizer alone on the same texts, one thread: {tiktoken_rate:.1f} MB/s of text; '
+             f'the whole pipeline on one core is {per_core / tiktoken_rate:.1f} times that',
+             f'- machine: {machine()}', f'- commit {commit(ROOT)}',
+             f'- load average before {load[0][0]:.1f}, after {load[1][0]:.1f}' +
+             ('; the machine was shared: rates of wall time and the scaling are not to be cited' if max(load[0][0], load[1][0]) > 2.5 else ''),
+             f'- command: `{" ".join(["bench/data/pipeline.py"] + sys.argv[1:])}`']
+    print('\n'.join(text))
+    if arguments.report:
+        reports = ROOT / 'bench/data/reports'
+        reports.mkdir(exist_ok=True)
+        name = f'{datetime.date.today()}-pipeline'
+        (reports / f'{name}.md').write_text(without_machine_names('\n'.join(text)) + '\n')
+        (reports / f'{name}.log').write_text(without_machine_names('\n'.join(log)) + '\n')
+
+
+if __name__ == '__main__':
+    main()

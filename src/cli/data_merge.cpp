@@ -1,0 +1,119 @@
+// trireme data merge and split: datasets from datasets.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/data_commands.h"
+#include "cli/data_progress.h"
+#include "data/indexed_dataset.h"
+#include "data/indexed_tools.h"
+
+namespace trireme {
+namespace {
+
+struct CopyArguments {
+  std::vector<std::string> inputs;
+  std::string output;
+  std::string splits = "98,1,1";
+  bool overwrite = false;
+  bool dry_run = false;
+  bool json = false;
+
+  Replace replace() const { return overwrite ? Replace::yes : Replace::no; }
+};
+
+nlohmann::ordered_json json_of(const std::string& output, const CopyTotals& totals) {
+  return {{"output", output}, {"documents", totals.documents}, {"sequences", totals.sequences}, {"tokens", totals.tokens}};
+}
+
+void report(const CopyArguments& arguments, const nlohmann::ordered_json& outputs) {
+  if (arguments.json) {
+    fmt::print("{}\n", outputs.dump(2));
+    return;
+  }
+  for (const auto& output : outputs)
+    fmt::print("{}{}: {} documents, {} tokens\n", arguments.dry_run ? "would write " : "", output["output"].get<std::string>(),
+               output["documents"].get<int64_t>(), output["tokens"].get<int64_t>());
+}
+
+int merge(const CopyArguments& arguments) {
+  int64_t bytes = 0;
+  CopyTotals planned;
+  for (const std::string& prefix : arguments.inputs) {
+    const IndexedDataset input(prefix);
+    bytes += input.bin_bytes();
+    planned.documents += input.documents();
+    planned.sequences += input.sequences();
+    planned.tokens += input.tokens();
+  }
+  if (!arguments.dry_run) {
+    DataProgress progress("merging", bytes);
+    planned = merge_datasets(arguments.inputs, arguments.output, arguments.replace(), [&](int64_t done) { progress(done); });
+  }
+  report(arguments, nlohmann::ordered_json::array({json_of(arguments.output, planned)}));
+  return kDone;
+}
+
+int split(const CopyArguments& arguments) {
+  const IndexedDataset input(arguments.inputs.front());
+  SplitFractions fractions;
+  try {
+    fractions = parse_splits(arguments.splits);
+  } catch (const UserError&) {
+    throw UserError("--splits {} is not one to three weights of train, validation and test, such as 98,1,1", arguments.splits);
+  }
+  nlohmann::ordered_json outputs = nlohmann::ordered_json::array();
+  for (const Split part : kAllSplits) {
+    const Range documents = split_range(fractions, part, input.documents());
+    if (documents.count() == 0) continue;
+    const std::string output = fmt::format("{}_{}", arguments.output, name_of(part));
+    const Range sequences{input.document_start(documents.begin), input.document_start(documents.end)};
+    CopyTotals totals{.sequences = sequences.count(), .documents = documents.count(), .tokens = input.tokens(sequences)};
+    if (!arguments.dry_run) {
+      DataProgress progress(output, totals.tokens * size_of(input.type()));
+      totals = copy_documents(input.prefix(), documents, output, arguments.replace(), [&](int64_t done) { progress(done); });
+    }
+    outputs.push_back(json_of(output, totals));
+  }
+  report(arguments, outputs);
+  return kDone;
+}
+
+void add_copy_options(CLI::App& command, CopyArguments& arguments, const char* output_help) {
+  command.add_option("-o,--output", arguments.output, output_help)->required();
+  command.add_flag("--overwrite", arguments.overwrite, "replace what is there");
+  command.add_flag("--dry-run", arguments.dry_run, "say what would be written");
+  command.add_flag("--json", arguments.json, "print JSON");
+}
+
+}  // namespace
+
+void add_data_merge_command(CLI::App& data, int& status) {
+  auto arguments = std::make_shared<CopyArguments>();
+  CLI::App* command =
+      data.add_subcommand("merge",
+                          "Join Megatron datasets into one, in the order given, as Megatron's own tool does.\n\n"
+                          "examples:  trireme data merge --output all_text_document part_0_text_document part_1_text_document\n");
+  command->add_option("inputs", arguments->inputs, "datasets: their names without .bin and .idx, or with one of them")
+      ->required();
+  add_copy_options(*command, *arguments, "the new dataset, without .bin and .idx");
+  command->callback([arguments, &status] { status = merge(*arguments); });
+}
+
+void add_data_split_command(CLI::App& data, int& status) {
+  auto arguments = std::make_shared<CopyArguments>();
+  CLI::App* command =
+      data.add_subcommand("split",
+                          "Cut a Megatron dataset into datasets for training, validation and test, at document boundaries.\n"
+                          "(Training does not need this: model.data.splits_string divides a dataset in place.)\n\n"
+                          "examples:  trireme data split my_text_document --output parts/my --splits 98,1,1\n"
+                          "           gives parts/my_train, parts/my_validation and parts/my_test\n");
+  command->add_option("prefix", arguments->inputs, "a dataset: its name without .bin and .idx")->required()->expected(1);
+  command->add_option("--splits", arguments->splits, "shares of training, validation and test documents")->capture_default_str();
+  add_copy_options(*command, *arguments, "what the names of the new datasets begin with");
+  command->callback([arguments, &status] { status = split(*arguments); });
+}
+
+}  // namespace trireme

@@ -1,0 +1,161 @@
+// trireme data train-tokenizer: a byte-pair vocabulary learnt from text.
+#include <fmt/ranges.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/data_commands.h"
+#include "data/json_text.h"
+#include "data/tokenizer/bpe_trainer.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainTokenizerArguments {
+  std::vector<std::string> files;
+  std::string output, key = "text", pattern = "gpt2";
+  TrainingSettings training{.vocabulary = 32768};
+  int threads = 0;
+  bool overwrite = false, json = false;
+};
+
+constexpr size_t kPiece = 4 << 20,
+                 kBatch = 64 << 20;  // bytes: what a thread counts at a time, and what is read before they start
+
+// Hands the text of files to a counter, a batch at a time.
+class CorpusReader {
+ public:
+  CorpusReader(WordCounter& counter, std::string key) : counter_(counter), reader_(std::move(key)) {}
+
+  void read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw UserError("{}: cannot be read", path);
+    if (path.ends_with(".jsonl"))
+      read_lines(path, file);
+    else
+      read_text(file);
+    if (file.bad()) throw Failure("{}: cannot be read to its end", path);
+  }
+
+  void finish() {
+    counter_.add(batch_);
+    batch_.clear();
+    batch_bytes_ = 0;
+  }
+
+ private:
+  void read_lines(const std::string& path, std::istream& file) {
+    std::string line;
+    for (int64_t number = 1; std::getline(file, line); ++number) {
+      const JsonText found = reader_.read(line);
+      if (found.status != JsonText::Status::found) throw UserError("{}:{}: {}", path, number, reader_.describe(found));
+      add(std::string(found.text));
+    }
+  }
+
+  // In pieces that end with a line, as far as there are lines.
+  void read_text(std::istream& file) {
+    std::string rest;
+    while (file) {
+      std::string piece(kPiece, '\0');
+      file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+      piece.resize(static_cast<size_t>(file.gcount()));
+      rest += piece;
+      const size_t cut = file ? rest.rfind('\n') : rest.size() - 1;
+      if (cut == std::string::npos || rest.empty()) continue;
+      add(rest.substr(0, cut + 1));
+      rest.erase(0, cut + 1);
+    }
+    if (!rest.empty()) add(std::move(rest));
+  }
+
+  void add(std::string document) {
+    batch_bytes_ += document.size();
+    batch_.push_back(std::move(document));
+    if (batch_bytes_ >= kBatch) finish();
+  }
+
+  WordCounter& counter_;
+  JsonTextReader reader_;
+  std::vector<std::string> batch_;
+  size_t batch_bytes_ = 0;
+};
+
+int train_tokenizer(const TrainTokenizerArguments& arguments) {
+  const fs::path folder(arguments.output);
+  if (!arguments.overwrite && fs::exists(folder / "tokenizer.json"))
+    throw UserError("--output {}: there is a tokenizer.json already; give another folder, or --overwrite", arguments.output);
+  const auto least = static_cast<int64_t>(256 + arguments.training.special_tokens.size());
+  if (arguments.training.vocabulary < least)
+    throw UserError("--vocab-size {}: the 256 bytes and {} special tokens alone are {}", arguments.training.vocabulary,
+                    arguments.training.special_tokens.size(), least);
+  const WordPattern pattern = *pattern_named(arguments.pattern);
+  const Stopwatch stopwatch;
+  ThreadPool pool(arguments.threads);
+  WordCounter counter(pattern, pool);
+  CorpusReader reader(counter, arguments.key);
+  for (const std::string& file : arguments.files) reader.read(file);
+  reader.finish();
+  std::vector<WordCount> words = counter.take();
+  const size_t distinct = words.size();
+  if (words.empty()) throw UserError("{}: no text in it to learn from", fmt::join(arguments.files, ", "));
+  const TrainedVocabulary vocabulary = train_bpe(std::move(words), arguments.training);
+
+  create_folders(folder);
+  atomic_write(folder / "vocab.json", bytes_of(write_vocab_json(vocabulary)));
+  atomic_write(folder / "merges.txt", bytes_of(write_merges_txt(vocabulary)));
+  atomic_write(folder / "tokenizer.json", bytes_of(write_tokenizer_json(vocabulary, pattern)));
+  const size_t size = vocabulary.tokens.size() + vocabulary.special_tokens.size();
+  const double seconds = stopwatch.seconds();
+  if (arguments.json) {
+    const nlohmann::json facts = {{"output", arguments.output}, {"vocabulary", size},       {"merges", vocabulary.merges.size()},
+                                  {"bytes", counter.bytes()},   {"words", counter.words()}, {"distinct_words", distinct},
+                                  {"seconds", seconds}};
+    fmt::print("{}\n", facts.dump());
+    return kDone;
+  }
+  fmt::print("{} bytes, {} words, {} of them different\n", counter.bytes(), counter.words(), distinct);
+  if (size < static_cast<size_t>(arguments.training.vocabulary))
+    fmt::print("no other pair of neighbours is there {} times, so the vocabulary is smaller than asked for\n",
+               arguments.training.least_count);
+  fmt::print("{} tokens in {}: tokenizer.json, vocab.json, merges.txt ({:.1f} s)\n", size, arguments.output, seconds);
+  return kDone;
+}
+
+}  // namespace
+
+void add_data_train_tokenizer_command(CLI::App& data, int& status) {
+  auto arguments = std::make_shared<TrainTokenizerArguments>();
+  CLI::App* command =
+      data.add_subcommand("train-tokenizer",
+                          "Learn a byte-pair vocabulary from text.\n\n"
+                          "example:  trireme data train-tokenizer README.md --vocab-size 512 --output my-tokenizer\n");
+  command->add_option("files", arguments->files, "text files, and .jsonl files with an object a line")->required();
+  command->add_option("--output", arguments->output, "the folder for tokenizer.json, vocab.json and merges.txt")->required();
+  command->add_option("--vocab-size", arguments->training.vocabulary, "tokens, the special ones included")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{256}, PairTable::kMaxTokens));
+  command->add_option("--min-frequency", arguments->training.least_count, "pairs that are rarer do not become tokens")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000000));
+  command->add_option("--special-token", arguments->training.special_tokens, "a special token; may be given again")
+      ->capture_default_str();
+  command->add_option("--pattern", arguments->pattern, "how text is cut into words")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"gpt2", "cl100k", "llama3", "qwen2", "o200k"}));
+  command->add_option("--key", arguments->key, "where the objects of .jsonl files have their text")->capture_default_str();
+  command->add_option("--threads", arguments->threads, "0: all this process may use")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 4096));
+  command->add_flag("--overwrite", arguments->overwrite, "replace a tokenizer that is there");
+  command->add_flag("--json", arguments->json, "print the facts as JSON");
+  command->callback([arguments, &status] { status = train_tokenizer(*arguments); });
+}
+
+}  // namespace trireme

@@ -1,0 +1,20 @@
+// The options with which commands name a tokenizer.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "data/tokenizer/load_tokenizer.h"
+
+namespace trireme {
+
+struct TokenizerArguments {
+  std::string name;
+  std::string pattern, end_of_document;  // empty: as the file says
+  bool special_tokens = false;
+
+  void add_to(CLI::App& command);
+  std::unique_ptr<Tokenizer> load() const;
+};
+
+}  // namespace trireme

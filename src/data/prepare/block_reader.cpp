@@ -1,0 +1,297 @@
+#include "data/prepare/block_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "data/prepare/tar_reader.h"
+
+namespace trireme::prepare {
+namespace {
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+// Bytes that were read ahead, then the source.
+class PrefixedSource final : public ByteSource {
+ public:
+  PrefixedSource(std::span<const char> prefix, ByteSource& source) : prefix_(prefix), source_(source) {}
+  size_t read(std::span<char> to) override {
+    const size_t count = std::min(to.size(), prefix_.size());
+    std::copy_n(prefix_.begin(), count, to.begin());
+    prefix_ = prefix_.subspan(count);
+    return count == to.size() ? count : count + source_.read(to.subspan(count));
+  }
+
+ private:
+  std::span<const char> prefix_;
+  ByteSource& source_;
+};
+
+int64_t count_lines(const char* at, const char* end) {
+  int64_t lines = 0;
+  while (at < end && (at = static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(end - at)))) != nullptr)
+    ++lines, ++at;
+  return lines;
+}
+
+}  // namespace
+
+bool BlockReader::read(const InputFile& file, const Unit& unit, const Position& from) {
+  at_ = from;
+  skip_blocks_ = from.block;
+  tail_.clear();
+  in_document_ = false;
+  line_limit_ = kNoLimit;
+  try {
+    if (file.wrapping.compression == Compression::none && file.wrapping.content == Content::json_lines) {
+      read_plain_lines(file, unit);
+      return true;
+    }
+    at_ = {.unit = from.unit};
+    std::unique_ptr<ByteSource> source;
+    try {
+      source = open_file_source(file.path, unit.begin, unit.end, bytes_read_);
+    } catch (const InputError& error) {
+      give_up(file.path, Finding::unreadable_file, error.what());
+      return true;
+    }
+    try {
+      read_wrapped(*source, file.path, file.wrapping);
+      if (block_ != nullptr) put_block(0, 0);
+    } catch (const InputError& error) {
+      give_up(file.path, Finding::damaged_stream, error.what());
+    }
+    return true;
+  } catch (const Stopped&) {
+    return false;
+  }
+}
+
+void BlockReader::read_wrapped(ByteSource& source, const std::string& name, Wrapping wrapping) {
+  if (wrapping.compression != Compression::none) {
+    const auto unfolded = open_decompressor(wrapping.compression, source, settings_.decompressor_bytes);
+    read_wrapped(*unfolded, name, {.content = wrapping.content});
+    return;
+  }
+  switch (wrapping.content) {
+    case Content::json_lines:
+      return read_lines(source, name);
+    case Content::text:
+      return read_text(source, name);
+    case Content::tar:
+      return read_tar(source, name);
+    case Content::unknown:
+      return read_unknown(source, name);
+  }
+}
+
+void BlockReader::read_unknown(ByteSource& source, const std::string& name) {
+  std::array<char, TarReader::kRecord> head;
+  const auto start = std::span<const char>(head).first(source.read(head));
+  PrefixedSource whole(start, source);
+  if (TarReader::is_header(start))
+    read_tar(whole, name);
+  else
+    read_text(whole, name);
+}
+
+void BlockReader::read_tar(ByteSource& source, const std::string& name) {
+  TarReader tar(source);
+  while (tar.next())
+    if (const auto wrapping = wrapping_of(tar.name())) read_wrapped(tar, name + ": " + tar.name(), *wrapping);
+}
+
+// Lines that begin inside the unit. The unit before reads the line that reaches into this one.
+void BlockReader::read_plain_lines(const InputFile& file, const Unit& unit) {
+  try {
+    const bool from_inside = at_.block == 0 && unit.begin > 0;
+    if (from_inside) at_ = {.unit = at_.unit, .byte = unit.begin - 1, .line = 0};
+    if (unit.end < file.bytes) line_limit_ = unit.end;
+    const auto source = open_file_source(file.path, at_.byte, file.bytes, bytes_read_);
+    if (from_inside) drop_line(*source, at_.byte);
+    read_lines(*source, file.path);
+  } catch (const InputError& error) {
+    give_up(file.path, Finding::unreadable_file, error.what());
+  }
+}
+
+void BlockReader::read_lines(ByteSource& source, const std::string& name) {
+  bool ended = false;
+  while (!ended && at_.byte < line_limit_) {
+    open_block(Content::json_lines, name);
+    ended = !fill(source, kBlockBytes - block_->bytes.size());
+    size_t end = end_of_lines(0, ended);
+    while (end == 0 && !ended) {
+      const size_t searched = block_->bytes.size();
+      if (static_cast<int64_t>(searched) >= settings_.line_bytes) break;
+      grow_block();
+      ended = !fill(source, kBlockBytes);
+      end = end_of_lines(searched, ended);
+    }
+    if (end == 0 && !ended) {
+      block_->tally.add(Finding::too_long, 1, [&] {
+        return fmt::format("{}: {}: the line has more than {} MiB; give more --memory", name,
+                           at_.line > 0 ? fmt::format("line {}", at_.line) : fmt::format("byte {}", at_.byte),
+                           settings_.line_bytes >> 20);
+      });
+      auto dropped = static_cast<int64_t>(block_->bytes.size());
+      block_->bytes.clear();
+      block_->bytes.shrink(2 * kBlockBytes);
+      ended = !drop_line(source, dropped);
+      put_block(dropped, 1);
+      continue;
+    }
+    const std::span<const char> rest(block_->bytes.data() + end, block_->bytes.size() - end);
+    tail_.append(rest);
+    block_->bytes.resize(end);
+    put_block(static_cast<int64_t>(end), count_lines(block_->bytes.data(), block_->bytes.data() + end));
+  }
+  // The next file of an archive begins with what is its own.
+  tail_.clear();
+}
+
+// Where the whole lines in the block end; 0: there are none. Nothing before `searched` ends a line.
+size_t BlockReader::end_of_lines(size_t searched, bool ended) {
+  const char* bytes = block_->bytes.data();
+  const size_t size = block_->bytes.size();
+  // The last line of the unit is the one that holds the byte before the limit.
+  if (line_limit_ != kNoLimit && at_.byte + static_cast<int64_t>(size) >= line_limit_) {
+    const size_t last = std::max(searched, static_cast<size_t>(std::max<int64_t>(line_limit_ - 1 - at_.byte, 0)));
+    if (const void* found = std::memchr(bytes + last, '\n', size - last))
+      return static_cast<size_t>(static_cast<const char*>(found) - bytes) + 1;
+  }
+  if (ended) return size;
+  const void* found = ::memrchr(bytes + searched, '\n', size - searched);
+  return found == nullptr ? 0 : static_cast<size_t>(static_cast<const char*>(found) - bytes) + 1;
+}
+
+// Passes over everything up to the next line feed; what follows it is in tail_. Adds to `dropped`; false: there is no next line.
+bool BlockReader::drop_line(ByteSource& source, int64_t& dropped) {
+  for (;;) {
+    tail_.resize(kBlockBytes);
+    tail_.resize(source.read({tail_.data(), kBlockBytes}));
+    const void* found = std::memchr(tail_.data(), '\n', tail_.size());
+    const size_t gone = found == nullptr ? tail_.size() : static_cast<size_t>(static_cast<const char*>(found) - tail_.data()) + 1;
+    const bool ended = tail_.size() < kBlockBytes;
+    dropped += static_cast<int64_t>(gone);
+    std::memmove(tail_.data(), tail_.data() + gone, tail_.size() - gone);
+    tail_.resize(tail_.size() - gone);
+    if (found != nullptr) return true;
+    if (ended) return false;
+  }
+}
+
+// One document. Short ones share a block; a long one is cut, or makes its block large.
+void BlockReader::read_text(ByteSource& source, const std::string& name) {
+  for (;;) {
+    if (block_ == nullptr || block_->content != Content::text) open_block(Content::text, name);
+    const size_t size = block_->bytes.size();
+    if (!fill(source, size < kBlockBytes ? kBlockBytes - size : kBlockBytes)) break;
+    if (!make_room_in_text(source, name)) return;
+  }
+  end_text_piece(block_->bytes.size(), PieceEnd::document, name);
+  if (block_->bytes.size() > kBlockBytes * 3 / 4) put_block(0, 0);
+}
+
+// The block is full and the document goes on. False: the document was too long, and is behind us.
+bool BlockReader::make_room_in_text(ByteSource& source, const std::string& name) {
+  ByteBuffer& bytes = block_->bytes;
+  const size_t begin = block_->pieces.empty() ? 0 : block_->pieces.back().end;
+  const size_t cut = settings_.cut_text == CutText::yes ? last_safe_cut({bytes.data() + begin, bytes.size() - begin}) : 0;
+  if (cut > 0 || begin > 0) {
+    if (cut > 0) end_text_piece(begin + cut, PieceEnd::cut, name);
+    tail_.append({bytes.data() + begin + cut, bytes.size() - begin - cut});
+    bytes.resize(begin + cut);
+    put_block(0, 0);
+    return true;
+  }
+  if (static_cast<int64_t>(bytes.size()) < settings_.uncut_bytes) {
+    grow_block();
+    return true;
+  }
+  block_->tally.add(Finding::too_long, 1, [&] {
+    return fmt::format("{}: more than {} MiB of text that cannot be cut; give more --memory", name, settings_.uncut_bytes >> 20);
+  });
+  bytes.clear();
+  bytes.shrink(2 * kBlockBytes);
+  do bytes.clear();
+  while (fill(source, kBlockBytes));
+  bytes.clear();
+  if (block_->continues) end_text_piece(0, PieceEnd::document, name);
+  put_block(0, 0);
+  in_document_ = false;
+  return false;
+}
+
+void BlockReader::end_text_piece(size_t end, PieceEnd how, const std::string& name) {
+  block_->pieces.push_back({.end = end, .how = how, .name = name});
+  in_document_ = how == PieceEnd::cut;
+}
+
+void BlockReader::open_block(Content content, const std::string& name) {
+  if (block_ != nullptr) put_block(0, 0);
+  block_ = at_.block < skip_blocks_ ? &passed_over_ : sink_.fresh();
+  if (block_ == nullptr) throw Stopped{};
+  block_->reset();
+  block_->content = content;
+  block_->name = name;
+  block_->continues = in_document_;
+  block_->first_line = at_.line;
+  block_->first_byte = at_.byte;
+  block_->bytes.append({tail_.data(), tail_.size()});
+  tail_.clear();
+}
+
+// Adds `bytes` bytes; false when the source has ended before. What came before a damage stays, to the last step.
+bool BlockReader::fill(ByteSource& source, size_t bytes) {
+  constexpr size_t kStep = size_t{1} << 16;
+  ByteBuffer& buffer = block_->bytes;
+  size_t size = buffer.size();
+  const size_t end = size + bytes;
+  buffer.resize(end);
+  try {
+    while (size < end) {
+      const size_t step = std::min(kStep, end - size);
+      const size_t count = source.read({buffer.data() + size, step});
+      size += count;
+      if (count < step) break;
+    }
+  } catch (...) {
+    buffer.resize(size);
+    throw;
+  }
+  buffer.resize(size);
+  return size == end;
+}
+
+void BlockReader::grow_block() {
+  if (block_->size == Size::large || block_ == &passed_over_) return;
+  if (!sink_.may_grow(*block_)) throw Stopped{};
+  block_->size = Size::large;
+}
+
+void BlockReader::put_block(int64_t consumed, int64_t lines) {
+  at_.block += 1;
+  at_.byte += consumed;
+  if (at_.line > 0) at_.line += lines;
+  block_->next = at_;
+  Block* const finished = std::exchange(block_, nullptr);
+  if (finished != &passed_over_) sink_.put(finished);
+}
+
+void BlockReader::give_up(const std::string& name, Finding finding, const char* what) {
+  if (block_ == nullptr) open_block(Content::json_lines, name);
+  // What stands in the block and is not finished goes with the rest of the file.
+  const std::string_view bytes(block_->bytes.data(), block_->bytes.size());
+  size_t whole = 0;
+  if (block_->content == Content::json_lines) whole = bytes.rfind('\n') + 1;  // none: npos + 1 is 0
+  if (block_->content == Content::text && !block_->pieces.empty()) whole = block_->pieces.back().end;
+  block_->bytes.resize(whole);
+  if (block_->content == Content::text && block_->pieces.empty() && block_->continues)
+    end_text_piece(0, PieceEnd::document, name);
+  block_->tally.add(finding, 1, [&] { return fmt::format("{}: {}", name, what); });
+  put_block(0, 0);
+}
+
+}  // namespace trireme::prepare

@@ -1,0 +1,72 @@
+// From a unit of input to blocks: unfolds what is compressed, walks through archives, cuts at line ends.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "data/prepare/block.h"
+#include "data/prepare/byte_source.h"
+#include "data/prepare/text_cut.h"
+
+namespace trireme::prepare {
+
+// Where a reader's blocks come from and go to.
+class BlockSink {
+ public:
+  virtual ~BlockSink() = default;
+  virtual Block* fresh() = 0;               // an empty one, waited for; null: the run is being stopped
+  virtual bool may_grow(Block& block) = 0;  // waits until it may become large; false: the run is being stopped
+  virtual void put(Block* block) = 0;       // hands it over
+};
+
+struct ReaderSettings {
+  int64_t line_bytes = 0;          // a longer line is too long
+  int64_t uncut_bytes = 0;         // a longer stretch of text that cannot be cut is too long
+  int64_t decompressor_bytes = 0;  // for the window of one stream
+  CutText cut_text = CutText::no;  // the tokenizer gives the same tokens for a text that is cut
+};
+
+class BlockReader {
+ public:
+  BlockReader(const ReaderSettings& settings, BlockSink& sink, std::atomic<int64_t>& bytes_read)
+      : settings_(settings), sink_(sink), bytes_read_(bytes_read) {}
+
+  // Puts the blocks of a unit from `from` on. What is wrong with the input is in the tallies of the blocks. False: the run is
+  // being stopped, and the unit is not read to its end.
+  bool read(const InputFile& file, const Unit& unit, const Position& from);
+
+ private:
+  struct Stopped {};  // thrown when the sink has no more blocks to give
+
+  void read_wrapped(ByteSource& source, const std::string& name, Wrapping wrapping);
+  void read_unknown(ByteSource& source, const std::string& name);
+  void read_tar(ByteSource& source, const std::string& name);
+  void read_lines(ByteSource& source, const std::string& name);
+  void read_plain_lines(const InputFile& file, const Unit& unit);
+  void read_text(ByteSource& source, const std::string& name);
+
+  void open_block(Content content, const std::string& name);
+  bool fill(ByteSource& source, size_t bytes);
+  void grow_block();
+  size_t end_of_lines(size_t searched, bool ended);
+  bool drop_line(ByteSource& source, int64_t& dropped);
+  bool make_room_in_text(ByteSource& source, const std::string& name);
+  void end_text_piece(size_t end, PieceEnd how, const std::string& name);
+  void put_block(int64_t consumed, int64_t lines);
+  void give_up(const std::string& name, Finding finding, const char* what);
+
+  ReaderSettings settings_;
+  BlockSink& sink_;
+  std::atomic<int64_t>& bytes_read_;
+
+  Block* block_ = nullptr;  // being filled
+  Block passed_over_;       // stands in for the blocks that an earlier run has finished
+  ByteBuffer tail_;         // what begins the next block
+  Position at_;             // of the block being filled
+  int64_t skip_blocks_ = 0;
+  int64_t line_limit_ = 0;    // lines that begin at this byte or later belong to another unit
+  bool in_document_ = false;  // the open document of text has pieces in earlier blocks
+};
+
+}  // namespace trireme::prepare

@@ -1,0 +1,45 @@
+// A file of the output in the making: written from front to back under a name of its own, given the real one when it is whole.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "base/file.h"
+
+namespace trireme::prepare {
+
+class OutputStream {
+ public:
+  // `work_folder` is on the same file system as `path`.
+  OutputStream(const std::filesystem::path& path, const std::filesystem::path& work_folder);
+
+  template <class T>
+  void put(std::span<const T> values) {
+    put_bytes(std::as_bytes(values));
+  }
+  template <class T>
+  void put_value(const T& value) {
+    put_bytes(std::as_bytes(std::span(&value, 1)));
+  }
+  void put_bytes(std::span<const std::byte> bytes);
+
+  int64_t bytes() const { return bytes_; }
+  void finish();   // all of it is on the disk
+  void publish();  // under its name; finish came before
+  nlohmann::json description() const;
+
+ private:
+  void flush();
+
+  std::filesystem::path path_, temporary_;
+  File file_;
+  std::vector<std::byte> buffer_;
+  int64_t bytes_ = 0;
+  uint32_t checksum_ = 0;
+};
+
+nlohmann::json describe_file(const std::filesystem::path& path, int64_t bytes, uint32_t checksum);
+
+}  // namespace trireme::prepare

@@ -1,0 +1,35 @@
+// What is to be done, and by whom: the same for every rank, and after every restart.
+#pragma once
+
+#include <filesystem>
+
+#include "data/prepare/input_files.h"
+#include "data/prepare/prepare.h"
+
+namespace trireme::prepare {
+
+struct Part {
+  int64_t first_unit = 0, end_unit = 0;
+};
+
+struct Plan {
+  std::vector<InputFile> files;
+  std::vector<Unit> units;
+  std::vector<Part> parts;
+  int64_t lanes = 1;  // parts that are read at the same time by this process
+  std::filesystem::path work_folder;
+  nlohmann::json identity;  // everything the output depends on, in a form that two runs can compare
+
+  int64_t bytes_of(const Part& part) const;
+  int64_t bytes() const;
+  // The parts of a rank, in order.
+  std::vector<int64_t> parts_of(const Rank& rank) const;
+};
+
+Plan make_plan(const PrepareSettings& settings, const Tokenizer& tokenizer, int64_t workers);
+
+// Makes the work folder, or finds in it the parts that an earlier run or another rank has chosen. UserError when what is there
+// belongs to another output.
+void enter_work_folder(Plan& plan);
+
+}  // namespace trireme::prepare

@@ -1,0 +1,28 @@
+// What a run did and what it took, for report.json and for the summary that people read.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/clock.h"
+#include "data/prepare/assemble.h"
+#include "data/prepare/pipeline.h"
+
+namespace trireme::prepare {
+
+struct Usage {
+  double wall_seconds = 0, pipeline_seconds = 0, assemble_seconds = 0;
+  StageTimes times;
+  int64_t input_bytes = 0, bytes_read = 0;
+};
+
+// Time, memory and the speed of every stage, of this process.
+nlohmann::json usage_report(const Usage& usage, const PrepareSettings& settings, TokenType type);
+
+// Documents, tokens and findings of all parts.
+void add_totals(nlohmann::json& report, const std::vector<FinishedPart>& parts, TokenType type);
+
+// A few lines.
+std::string summary_of(const nlohmann::json& report);
+
+}  // namespace trireme::prepare

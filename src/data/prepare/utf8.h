@@ -1,0 +1,18 @@
+// UTF-8 that may be broken.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace trireme::prepare {
+
+// How many bytes from the start are whole, well-formed characters (Unicode's definition: no surrogates, nothing overlong, nothing
+// above U+10FFFF).
+size_t valid_utf8_prefix(std::string_view text);
+
+// The text with U+FFFD for every ill-formed part, as Python's errors="replace" has it: one for each longest beginning of a
+// character. Returns how many were put in.
+int64_t replace_invalid_utf8(std::string_view text, std::string& out);
+
+}  // namespace trireme::prepare

@@ -1,0 +1,143 @@
+#include "data/recipe/data_recipe.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/fields.h"
+#include "config/interpolation.h"
+#include "config/overrides.h"
+#include "config/recipe.h"
+#include "config/suggestions.h"
+#include "data/prepare/input_files.h"
+
+namespace trireme {
+namespace {
+
+using prepare::OutputFormat;
+
+constexpr double kUnlimited = 1e18;
+
+std::vector<std::string> read_texts(const Tree& value) {
+  if (!value.is_list()) return {read_text(value)};
+  std::vector<std::string> texts;
+  for (const Tree& each : value.list()) texts.push_back(read_text(each));
+  return texts;
+}
+
+// One address, or a list of them. What several keys name goes to one member.
+Row<DataRecipe> addresses(std::string key, std::vector<std::string> DataRecipe::*member, std::string help) {
+  return {std::move(key),
+          "list",
+          "text or a list of texts",
+          std::move(help),
+          [member](DataRecipe& recipe, const Tree& value) {
+            if (value.is_null()) return;
+            for (std::string& address : read_texts(value)) (recipe.*member).push_back(std::move(address));
+          },
+          {}};
+}
+
+// A key of the launcher's that another key, or the program itself, answers for.
+Row<DataRecipe> without_effect(std::string key) {
+  return {std::move(key), "anything", "anything", "without effect", [](DataRecipe&, const Tree&) {}, {}};
+}
+
+std::vector<Row<DataRecipe>> make_rows() {
+  using R = DataRecipe;
+  const auto tokenizer_type = [](R&, const Tree& value) {
+    if (value.text() != "GPT2BPETokenizer" && !value.is_null())
+      throw BadValue{"expected GPT2BPETokenizer; other tokenizers are named by download_tokenizer_url"};
+  };
+  std::vector<Row<R>> rows = {
+      addresses("download_url", &R::download_urls, "folders that have the files, in the order to try them"),
+      addresses("the_pile_url", &R::download_urls, "the same"),
+      text("file_name", &R::file_name, "", "of the files there, with {00} where their numbers stand"),
+      text("file_numbers", &R::file_numbers, "", "which of them: 0-29 or 0,3,5-7"),
+      addresses("download_vocab_url", &R::tokenizer_urls, "vocab.json"),
+      addresses("download_merges_url", &R::tokenizer_urls, "merges.txt"),
+      addresses("download_tokenizer_url", &R::tokenizer_urls, "tokenizer.json"),
+      text("tokenizer_save_dir", &R::tokenizer_save_dir, "bpe", "where they are put, below the output folder"),
+      {"tokenizer_type", "text", "GPT2BPETokenizer", "that of vocab.json and merges.txt", tokenizer_type, {}},
+      boolean("download_the_pile", &R::download_files, "download the files"),
+      boolean("preprocess_data", &R::preprocess_data, "tokenize them"),
+      boolean("rm_downloaded", &R::rm_downloaded, "remove each file when its tokens are there"),
+      choice("format", &R::format,
+             {{"megatron", OutputFormat::megatron}, {"flat", OutputFormat::flat}, {"llmc", OutputFormat::llmc}},
+             "of the dataset"),
+      text("output_name", &R::output_name, "data", "what the names of its files begin with; flat: its folder"),
+      boolean("append_eod", &R::append_eod, "end every document with the token for that"),
+      real("validation", &R::validation, {0, 1, Most::excluded}, "flat: the share of the documents for val.bin"),
+      integer("seed", &R::seed, {0, std::numeric_limits<uint32_t>::max()}, "flat: of their choice"),
+      integer("expected_file_bytes", &R::expected_file_bytes, {0, int64_t{1} << 50},
+              "of one file, where its server does not say"),
+      real("text_bytes_per_byte", &R::text_bytes_per_byte, {0, kUnlimited}, "that a file unfolds to"),
+      real("token_bytes_per_text_byte", &R::token_bytes_per_text_byte, {0, kUnlimited}, "that text becomes"),
+  };
+  for (const char* key :
+       {"run", "dataset", "vocab_save_dir", "merges_save_dir", "log_dir", "rm_extracted", "data_dir", "base_results_dir"})
+    rows.push_back(without_effect(key));
+  return rows;
+}
+
+const std::vector<Row<DataRecipe>>& rows() {
+  static const std::vector<Row<DataRecipe>> table = make_rows();
+  return table;
+}
+
+void read_entry(DataRecipe& recipe, const Tree::Entry& entry) {
+  const auto row = std::ranges::find(rows(), entry.key, &Row<DataRecipe>::key);
+  if (row == rows().end()) {
+    std::vector<std::string> keys;
+    for (const Row<DataRecipe>& each : rows()) keys.push_back(each.key);
+    throw UserError("{} is not a key of a data recipe{}{}", entry.key, entry.value.where_suffix(), did_you_mean(entry.key, keys));
+  }
+  try {
+    row->read(recipe, entry.value);
+  } catch (const BadValue& bad) {
+    throw UserError("{}={}: {}{}", entry.key, entry.value.brief(), bad.reason, entry.value.where_suffix());
+  }
+}
+
+void set_if_absent(Tree& tree, const char* key, const std::string& value) {
+  if (tree.find(key) == nullptr) tree.set(key, Tree(value));
+}
+
+}  // namespace
+
+DataRecipe load_data_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides,
+                            const std::string& output) {
+  Tree tree = load_recipe(name_or_path);
+  for (const std::string& change : overrides) apply_override(tree, parse_override(change));
+  // The launcher's files refer to these two, which stand in a file above them.
+  set_if_absent(tree, "data_dir", output);
+  set_if_absent(tree, "base_results_dir", output);
+  resolve_interpolations(tree);
+  DataRecipe recipe{.name = name_or_path};
+  for (const Tree::Entry& entry : tree.map()) read_entry(recipe, entry);
+  // The launcher's file says where the Pile is and leaves the rest to its program.
+  if (recipe.file_name.empty() && tree.find("the_pile_url") != nullptr) {
+    recipe.file_name = "{00}.jsonl.zst";
+    recipe.output_name = "my-gpt3";
+  }
+  if (recipe.download_urls.empty()) throw UserError("{}: has no download_url; is it a data recipe?", name_or_path);
+  if (recipe.file_name.empty() || recipe.file_name.find('/') != std::string::npos)
+    throw UserError("{}: file_name={}: expected the name of a file", name_or_path, recipe.file_name);
+  if (recipe.preprocess_data && recipe.tokenizer_urls.empty())
+    throw UserError("{}: has neither download_tokenizer_url nor download_vocab_url", name_or_path);
+  return recipe;
+}
+
+std::vector<RecipeFile> files_of(const DataRecipe& recipe) {
+  const std::string& pattern = recipe.file_name;
+  const size_t open = pattern.find('{'), close = pattern.find('}', open);
+  if (open == std::string::npos || close == std::string::npos) return {{pattern, ""}};
+  const size_t digits = close - open - 1;
+  std::vector<RecipeFile> files;
+  for (const int64_t number : prepare::parse_file_numbers(recipe.file_numbers)) {
+    const std::string text = fmt::format("{:0{}}", number, digits);
+    files.push_back({pattern.substr(0, open) + text + pattern.substr(close + 1), text});
+  }
+  return files;
+}
+
+}  // namespace trireme

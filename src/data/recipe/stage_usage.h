@@ -1,0 +1,36 @@
+// What a stage of a longer run took of the machine.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/clock.h"
+
+namespace trireme {
+
+struct StageUsage {
+  std::string name;
+  double wall_seconds = 0, user_seconds = 0, system_seconds = 0;  // with the programs it started
+  int64_t peak_memory_bytes = 0;                                  // of this process
+  int64_t bytes = 0;                                              // that went through it
+
+  double cpu_percent() const { return wall_seconds > 0 ? 100 * (user_seconds + system_seconds) / wall_seconds : 0; }
+  double mb_per_second() const { return wall_seconds > 0 ? static_cast<double>(bytes) / 1e6 / wall_seconds : 0; }
+};
+
+nlohmann::json to_json(const StageUsage& usage);
+
+// From its making on.
+class StageMeter {
+ public:
+  explicit StageMeter(std::string name);
+  StageUsage finish(int64_t bytes) const;
+
+ private:
+  std::string name_;
+  Stopwatch watch_;
+  double user_ = 0, system_ = 0;
+};
+
+}  // namespace trireme

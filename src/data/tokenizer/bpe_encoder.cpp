@@ -1,0 +1,146 @@
+#include "data/tokenizer/bpe_encoder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace trireme {
+namespace {
+
+constexpr size_t kBlocksAtATime = 64;      // of 64 bytes: what is kept of their words stays in the nearest caches
+constexpr size_t kMaxElsewhere = 1 << 20;  // in tokens: 4 MiB
+constexpr size_t kLongestKept = 256;       // bytes; longer words rarely come twice
+
+WordKey long_key_of(std::string_view word) {
+  constexpr uint64_t kFirst = 0x9E3779B97F4A7C15U, kSecond = 0xC2B2AE3D27D4EB4FU;
+  WordKey key{word.size() * kFirst, word.size() * kSecond};
+  for (size_t at = 0;; at += 8) {
+    at = std::min(at, word.size() - 8);  // the last eight bytes may overlap those before them
+    uint64_t eight = 0;
+    std::memcpy(&eight, word.data() + at, 8);
+    key.low = (key.low ^ eight) * kFirst;
+    key.low ^= key.low >> 32;
+    key.high = (key.high + eight) * kSecond;
+    key.high ^= key.high >> 29;
+    if (at + 8 == word.size()) break;
+  }
+  // No length of a short word, and not the mark of words kept elsewhere.
+  key.high = (key.high >> 8) | uint64_t{0x40} << 56;
+  return key;
+}
+
+int32_t* write_tokens(const WordEntry& entry, int32_t* out) {
+  for (size_t i = 0; i < entry.count; ++i)
+    *out++ = entry.tokens[3 * i] | entry.tokens[3 * i + 1] << 8 | entry.tokens[3 * i + 2] << 16;
+  return out;
+}
+
+}  // namespace
+
+BpeEncoder::BpeEncoder(const BpeModel& model, WordPattern pattern, const WordKernels& kernels)
+    : model_(model),
+      kernels_(kernels),
+      split_(splitter_of(pattern, kernels)),
+      classes_(CharClassTable::get()),
+      starts_(1 + 64 * kBlocksAtATime + 16) {
+  words_.copy_from(model.known_words());
+}
+
+void BpeEncoder::encode(std::string_view text, TokenBuffer& tokens) {
+  const char* word = text.data();  // the first whose end is not known yet
+  const char* end = word + text.size();
+  SplitState state{.at = reinterpret_cast<const uint8_t*>(word), .end = reinterpret_cast<const uint8_t*>(end)};
+  starts_[0] = 0;
+  for (bool done = false; !done;) {
+    const SplitResult result = split_(state, classes_, reinterpret_cast<const uint8_t*>(word), kBlocksAtATime, &starts_[1]);
+    done = result.done;
+    if (result.words == 0) continue;
+    make_room();
+    const uint32_t* starts = starts_[1] == 0 ? &starts_[1] : &starts_[0];  // the text's first word is found, too
+    const uint32_t* last = &starts_[result.words];
+    int32_t* out = tokens.room(*last);
+    // Near the end of the text whole keys cannot be loaded.
+    const uint32_t* unsafe = last;
+    while (unsafe > starts && word + unsafe[-1] + sizeof(WordKey) > end) --unsafe;
+    out = kernels_.search({.text = word,
+                           .starts = starts,
+                           .words = static_cast<size_t>(unsafe - starts),
+                           .entries = words_.entries(),
+                           .context = this,
+                           .missed = missed},
+                          out);
+    for (; unsafe < last; ++unsafe) out = encode_word(word + unsafe[0], unsafe[1] - unsafe[0], out);
+    tokens.end_at(out);
+    word += *last;
+  }
+  if (word != end) {
+    const auto length = static_cast<size_t>(end - word);
+    tokens.end_at(encode_word(word, length, tokens.room(length)));
+  }
+}
+
+int32_t* BpeEncoder::missed(void* encoder, const char* word, size_t length, int32_t* out) {
+  return static_cast<BpeEncoder*>(encoder)->encode_word(word, length, out);
+}
+
+int32_t* BpeEncoder::encode_word(const char* word, size_t length, int32_t* out) {
+  if (length > WordTable::kMaxBytes) return encode_long_word({word, length}, out);
+  const WordKey key = WordTable::key_of(word, length);
+  const uint64_t hash = WordTable::hash_of(key);
+  if (const WordEntry* entry = words_.find(key, hash))
+    return is_elsewhere(*entry) ? copy_elsewhere(where_of(*entry), out) : write_tokens(*entry, out);
+  const size_t count = model_.merge_word({word, length}, out, scratch_);
+  keep(key, hash, {out, count});
+  return out + count;
+}
+
+void BpeEncoder::keep(WordKey key, uint64_t hash, std::span<const int32_t> tokens) {
+  if (tokens.size() <= WordEntry::kMaxTokens)
+    words_.insert(key, hash, tokens);
+  else
+    words_.insert_elsewhere(key, hash, keep_elsewhere({}, tokens));
+}
+
+// A long word is kept under a key made of its hash; its bytes, kept with the tokens, decide.
+int32_t* BpeEncoder::encode_long_word(std::string_view word, int32_t* out) {
+  if (word.size() > kLongestKept) return out + model_.merge_word(word, out, scratch_);
+  const WordKey key = long_key_of(word);
+  const uint64_t hash = WordTable::hash_of(key);
+  if (const WordEntry* entry = words_.find(key, hash)) {
+    const uint32_t where = where_of(*entry);
+    if (word == word_elsewhere(where)) return copy_elsewhere(where, out);
+  }
+  const size_t count = model_.merge_word(word, out, scratch_);
+  words_.insert_elsewhere(key, hash, keep_elsewhere(word, {out, count}));
+  return out + count;
+}
+
+// elsewhere_ has, for each: the number of bytes and of tokens, in 16 bits each; the tokens; the bytes.
+int32_t* BpeEncoder::copy_elsewhere(uint32_t where, int32_t* out) const {
+  const int32_t count = elsewhere_[where] & 0xFFFF;
+  const int32_t* from = &elsewhere_[where + 1];
+  for (int32_t i = 0; i < count; ++i) out[i] = from[i];
+  return out + count;
+}
+
+std::string_view BpeEncoder::word_elsewhere(uint32_t where) const {
+  const int32_t* begin = &elsewhere_[where];
+  return {reinterpret_cast<const char*>(begin + 1 + (*begin & 0xFFFF)), static_cast<size_t>(*begin >> 16)};
+}
+
+uint32_t BpeEncoder::keep_elsewhere(std::string_view word, std::span<const int32_t> tokens) {
+  const size_t where = elsewhere_.size();
+  elsewhere_.push_back(static_cast<int32_t>(word.size() << 16 | tokens.size()));
+  elsewhere_.insert(elsewhere_.end(), tokens.begin(), tokens.end());
+  elsewhere_.resize(elsewhere_.size() + (word.size() + 3) / 4);
+  if (!word.empty()) std::memcpy(&elsewhere_[where + 1 + tokens.size()], word.data(), word.size());
+  return static_cast<uint32_t>(where);
+}
+
+// Between two runs of words, when the search loop has no place in the table in its hands.
+void BpeEncoder::make_room() {
+  if (elsewhere_.size() <= kMaxElsewhere) return;
+  elsewhere_.clear();
+  words_.copy_from(model_.known_words());
+}
+
+}  // namespace trireme

@@ -1,0 +1,92 @@
+#include "data/tokenizer/bpe_tokenizer.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+std::vector<AddedToken> tokens_to_find(const std::vector<AddedToken>& added, SpecialTokens specials) {
+  std::vector<AddedToken> found;
+  std::ranges::copy_if(added, std::back_inserter(found), [&](const AddedToken& token) {
+    return token.kind == AddedToken::Kind::text || specials == SpecialTokens::recognised;
+  });
+  return found;
+}
+
+}  // namespace
+
+class BpeTokenizerEncoder final : public Encoder {
+ public:
+  explicit BpeTokenizerEncoder(const BpeTokenizer& tokenizer)
+      : tokenizer_(tokenizer), words_(tokenizer.definition_.model, tokenizer.definition_.pattern) {}
+
+  void encode(std::string_view text, TokenBuffer& tokens) override {
+    const AddedTokenFinder& added = tokenizer_.added_;
+    if (added.empty()) return encode_between(text, tokens);
+    for (size_t at = 0; at < text.size();) {
+      const AddedTokenFinder::Found found = added.find(text, at);
+      encode_between(text.substr(at, found.at - at), tokens);
+      if (found.at == std::string_view::npos) return;
+      tokens.push_back(found.id);
+      at = found.at + found.length;
+    }
+  }
+
+ private:
+  void encode_between(std::string_view text, TokenBuffer& tokens) {
+    if (text.empty()) return;
+    const BpeDefinition& definition = tokenizer_.definition_;
+    if (definition.normalization == Normalization::nfc && compose_nfc(text, composed_)) text = composed_;
+    if (definition.adds_prefix_space && text[0] != ' ') {
+      prefixed_.assign(" ").append(text);
+      text = prefixed_;
+    }
+    words_.encode(text, tokens);
+  }
+
+  const BpeTokenizer& tokenizer_;
+  BpeEncoder words_;
+  std::string composed_, prefixed_;
+};
+
+BpeTokenizer::BpeTokenizer(BpeDefinition definition, SpecialTokens specials)
+    : definition_(std::move(definition)), added_(tokens_to_find(definition_.added, specials)) {
+  for (const std::string& token : definition_.model.tokens()) texts_.emplace_back(token);
+  for (const AddedToken& token : definition_.added) {
+    texts_.resize(std::max(texts_.size(), static_cast<size_t>(token.id) + 1));
+    texts_[static_cast<size_t>(token.id)] = token.text;
+  }
+}
+
+std::unique_ptr<Encoder> BpeTokenizer::make_encoder() const { return std::make_unique<BpeTokenizerEncoder>(*this); }
+
+std::vector<int32_t> BpeTokenizer::encode(std::string_view text) const {
+  std::unique_ptr<Encoder> encoder;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      encoder = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!encoder) encoder = make_encoder();
+  TokenBuffer buffer;
+  encoder->encode(text, buffer);
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(encoder));
+  return {buffer.tokens().begin(), buffer.tokens().end()};
+}
+
+std::string BpeTokenizer::decode(std::span<const int32_t> tokens) const {
+  std::string text;
+  for (const int32_t token : tokens) {
+    if (token == end_of_document() && token >= 0) continue;
+    if (token < 0 || token >= vocabulary())
+      text += "\xEF\xBF\xBD";
+    else
+      text += texts_[static_cast<size_t>(token)];
+  }
+  return text;
+}
+
+}  // namespace trireme

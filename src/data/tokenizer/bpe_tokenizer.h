@@ -1,0 +1,51 @@
+// A byte-pair tokenizer: vocabulary, pattern, normalization and added tokens together.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "data/tokenizer.h"
+#include "data/tokenizer/added_tokens.h"
+#include "data/tokenizer/bpe_encoder.h"
+
+namespace trireme {
+
+enum class Normalization : uint8_t { none, nfc };
+
+// What <|endoftext|> and its like become when they stand in the text: their letters' tokens, as tiktoken's encode_ordinary has
+// them, or the special token, as Hugging Face tokenizers have it.
+enum class SpecialTokens : uint8_t { ordinary, recognised };
+
+// All that a tokenizer file says.
+struct BpeDefinition {
+  BpeModel model;
+  WordPattern pattern = WordPattern::gpt2;
+  Normalization normalization = Normalization::none;
+  bool adds_prefix_space = false;  // a text that does not begin with a space gets one
+  std::vector<AddedToken> added;
+  int32_t end_of_document = -1;  // -1: there is none
+};
+
+class BpeTokenizer final : public Tokenizer {
+ public:
+  BpeTokenizer(BpeDefinition definition, SpecialTokens specials);
+
+  int64_t vocabulary() const override { return static_cast<int64_t>(texts_.size()); }
+  int32_t end_of_document() const override { return definition_.end_of_document; }
+  std::vector<int32_t> encode(std::string_view text) const override;
+  std::unique_ptr<Encoder> make_encoder() const override;
+  std::string decode(std::span<const int32_t> tokens) const override;
+
+  const BpeDefinition& definition() const { return definition_; }
+
+ private:
+  friend class BpeTokenizerEncoder;
+
+  BpeDefinition definition_;
+  AddedTokenFinder added_;
+  std::vector<std::string_view> texts_;  // of every token, the added ones included
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Encoder>> idle_;  // of encode, for the next caller
+};
+
+}  // namespace trireme

@@ -1,0 +1,30 @@
+#include "data/tokenizer/large_array.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <new>
+
+#include "base/error.h"
+
+namespace trireme {
+
+LargePages::LargePages(size_t bytes) {
+  constexpr size_t kPage = size_t{1} << 21;
+  bytes_ = (bytes + kPage - 1) / kPage * kPage;
+  // A page more, so that there is an aligned beginning in it; the rest is given back.
+  void* mapped = mmap(nullptr, bytes_ + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  const auto address = reinterpret_cast<uintptr_t>(mapped);
+  const size_t before = (kPage - address % kPage) % kPage;
+  begin_ = static_cast<char*>(mapped) + before;
+  if (before != 0) munmap(mapped, before);
+  munmap(static_cast<char*>(begin_) + bytes_, kPage - before);
+  madvise(begin_, bytes_, MADV_HUGEPAGE);  // before the first touch; a wish, which the system may not grant
+}
+
+LargePages::~LargePages() {
+  if (begin_ != nullptr) munmap(begin_, bytes_);
+}
+
+}  // namespace trireme

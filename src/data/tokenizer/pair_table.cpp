@@ -1,0 +1,37 @@
+#include "data/tokenizer/pair_table.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+
+namespace trireme {
+
+PairTable::PairTable(std::span<const Merge> merges) {
+  CHECK(static_cast<int64_t>(merges.size()) <= kMaxMerges);
+  const auto bits = static_cast<uint32_t>(std::bit_width(merges.size() | 1));  // of the number of pairs, rounded up
+  slots_ = LargeArray<uint64_t>((size_t{2} << bits) + 1);
+  std::ranges::fill(slots_.span(), PairView::kEmpty);
+  filter_.resize(size_t{1} << bits);
+  merged_.reserve(merges.size() + 1);
+  for (const Merge& merge : merges) merged_.push_back(merge.merged);
+  merged_.push_back(-1);
+  view_ = {.slots = slots_.data(),
+           .filter = filter_.data(),
+           .merged = merged_.data(),
+           .last_slot = slots_.size() - 1,
+           .shift = 64 - (bits + 1),
+           .filter_shift = 64 - bits};
+  for (uint32_t rank = 0; rank < merges.size(); ++rank)
+    insert(PairView::key(static_cast<uint32_t>(merges[rank].left), static_cast<uint32_t>(merges[rank].right)), rank);
+}
+
+void PairTable::insert(uint64_t key, uint32_t rank) {
+  const uint64_t hash = PairView::hash(key);
+  filter_[hash >> view_.filter_shift] |= static_cast<uint8_t>(1U << PairView::filter_bit(hash));
+  uint64_t slot = (hash >> view_.shift) + 1;
+  while (slots_[slot] != PairView::kEmpty && slots_[slot] >> 24 != key) slot = slot == view_.last_slot ? 1 : slot + 1;
+  if (slots_[slot] == PairView::kEmpty) slots_[slot] = key << 24 | rank;
+}
+
+}  // namespace trireme

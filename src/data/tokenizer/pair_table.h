@@ -1,0 +1,66 @@
+// Which two neighbouring tokens merge, in which order, and into what. Most pairs that are asked for do not merge: a small filter,
+// one bit at a place that the pair's hash says, tells that of nine in ten without a look at the table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/tokenizer/large_array.h"
+
+namespace trireme {
+
+struct Merge {
+  int32_t left, right, merged;
+};
+
+// What the kernels see of a PairTable.
+struct PairView {
+  static constexpr uint32_t kNoRank = 0xFFFFFF;  // greater than every rank
+  static constexpr uint64_t kEmpty = ~uint64_t{0};
+
+  const uint64_t* slots;  // left: 20 bits, right: 20 bits, rank: 24 bits; the first is always empty
+  const uint8_t* filter;
+  const int32_t* merged;  // [rank]
+  uint64_t last_slot;     // slots are a power of two and one more
+  uint32_t shift;         // of a hash, to the number of a slot less one
+  uint32_t filter_shift;  // to the number of a byte in the filter
+
+  static uint64_t key(uint32_t left, uint32_t right) { return uint64_t{left} << 20 | right; }
+  static uint64_t hash(uint64_t key) { return key * 0x9E3779B97F4A7C15U; }
+  static uint32_t filter_bit(uint64_t hash) { return hash >> 24 & 7; }
+
+  // Without a branch but for pairs that are not at their first slot. What the filter leaves out is looked for in the empty slot.
+  [[gnu::always_inline]] uint32_t rank(uint32_t left, uint32_t right) const {
+    const uint64_t wanted = key(left, right), hashed = hash(wanted);
+    const uint64_t maybe = filter[hashed >> filter_shift] >> filter_bit(hashed) & 1;
+    uint64_t slot = ((hashed >> shift) + 1) & (0 - maybe);
+    while ((static_cast<int>(slots[slot] >> 24 != wanted) & static_cast<int>(slots[slot] != kEmpty)) != 0)
+      [[unlikely]] slot = slot == last_slot ? 1 : slot + 1;
+    return static_cast<uint32_t>(slots[slot]) & kNoRank;  // of an empty slot: kNoRank
+  }
+};
+
+class PairTable {
+ public:
+  static constexpr int64_t kMaxTokens = (1 << 20) - 1;  // the last number is for "no token"
+  static constexpr int64_t kMaxMerges = PairView::kNoRank - 1;
+
+  // Merges in the order of their ranks. Of a pair that is there twice the first counts.
+  explicit PairTable(std::span<const Merge> merges);
+
+  const PairView& view() const { return view_; }
+  uint32_t rank(uint32_t left, uint32_t right) const { return view_.rank(left, right); }
+  int32_t merged(uint32_t rank) const { return merged_[rank]; }
+
+ private:
+  void insert(uint64_t key, uint32_t rank);
+
+  LargeArray<uint64_t> slots_;
+  std::vector<int32_t> merged_;
+  std::vector<uint8_t> filter_;
+  PairView view_{};
+};
+
+}  // namespace trireme

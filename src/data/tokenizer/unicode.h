@@ -1,0 +1,79 @@
+// What the tokenizers need of Unicode 16.0: the class of a character, by which words are cut, and the composed form (NFC), which
+// some vocabularies were learnt on. Pinned to the version that tiktoken and Hugging Face tokenizers have, since a newer one cuts
+// a few words elsewhere.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+// Bits, so that a question about several classes is one test.
+enum CharClass : uint8_t {
+  kOther = 0,
+  kUpper = 1,     // Lu, Lt
+  kLower = 2,     // Ll
+  kCaseless = 4,  // Lm, Lo
+  kMark = 8,      // M
+  kNumber = 16,   // N
+  kSpace = 32,    // White_Space
+  kLetter = kUpper | kLower | kCaseless,
+};
+
+class CharClassTable {
+ public:
+  static constexpr uint32_t kBlockBits = 7;
+
+  static const CharClassTable& get();  // made at the first call
+
+  uint8_t of(uint32_t code_point) const {
+    return classes_[blocks_[code_point >> kBlockBits] + (code_point & ((1U << kBlockBits) - 1))];
+  }
+
+ private:
+  CharClassTable();
+
+  std::array<uint16_t, (0x110000 >> kBlockBits)> blocks_;  // where in classes_ a block of 128 code points begins
+  std::vector<uint8_t> classes_;                           // equal blocks are kept once
+};
+
+struct DecodedChar {
+  uint32_t code_point = 0;
+  uint32_t length = 0;  // in bytes; 0: these bytes are not UTF-8
+};
+
+// The character at the beginning of `bytes`. Static: it is compiled anew for every instruction set that uses it.
+[[gnu::always_inline]] static inline DecodedChar decode_utf8(const uint8_t* bytes, uint64_t available) {
+  const auto follows = [&](uint32_t i) { return (bytes[i] & 0xC0U) == 0x80U; };
+  const uint32_t lead = bytes[0];
+  if (lead < 0x80) return {lead, 1};
+  if (lead < 0xC2) return {};
+  if (lead < 0xE0) {
+    if (available < 2 || !follows(1)) return {};
+    return {(lead & 0x1F) << 6 | (bytes[1] & 0x3FU), 2};
+  }
+  if (lead < 0xF0) {
+    if (available < 3 || !follows(1) || !follows(2)) return {};
+    const uint32_t code_point = (lead & 0x0F) << 12 | (bytes[1] & 0x3FU) << 6 | (bytes[2] & 0x3FU);
+    if (code_point < 0x800 || (code_point >= 0xD800 && code_point < 0xE000)) return {};
+    return {code_point, 3};
+  }
+  if (lead > 0xF4 || available < 4 || !follows(1) || !follows(2) || !follows(3)) return {};
+  const uint32_t code_point = (lead & 0x07) << 18 | (bytes[1] & 0x3FU) << 12 | (bytes[2] & 0x3FU) << 6 | (bytes[3] & 0x3FU);
+  if (code_point < 0x10000 || code_point > 0x10FFFF) return {};
+  return {code_point, 4};
+}
+
+void append_utf8(uint32_t code_point, std::string& text);
+
+// The same text with every byte sequence that is not UTF-8 replaced by U+FFFD, one for each maximal part of a character as
+// Python's errors="replace" does. Returns how many were put into `repaired`; 0 leaves it alone: the text is fine as it is.
+int64_t repair_utf8(std::string_view text, std::string& repaired);
+
+// Normalization Form C. Returns false, and leaves `composed` alone, when the text is composed already.
+bool compose_nfc(std::string_view text, std::string& composed);
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+#include "data/tokenizer/word_table.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace trireme {
+
+WordKey WordTable::key_of(const char* word, size_t length) {
+  WordKey key{};
+  std::memcpy(&key, word, length);
+  key.high |= uint64_t{length} << 56;
+  return key;
+}
+
+const WordEntry* WordTable::find(WordKey key, uint64_t hash) {
+  const size_t place = place_of(hash);
+  for (size_t way = 0; way < kWays; ++way) {
+    WordEntry& entry = entries_[place ^ way];
+    if (entry.count == 0) return nullptr;  // places are filled in this order
+    if (entry.key.low != key.low || (entry.key.high & ~kElsewhere) != key.high) continue;
+    if (way != 0) std::swap(entries_[place], entry);
+    return &entries_[place];
+  }
+  return nullptr;
+}
+
+WordEntry& WordTable::place_for(uint64_t hash) {
+  const size_t place = place_of(hash);
+  for (size_t way = 0; way < kWays; ++way) {
+    if (entries_[place ^ way].count != 0) continue;
+    ++used_;
+    return entries_[place ^ way];
+  }
+  return entries_[place ^ (1 + hash % (kWays - 1))];  // any but the first, where the word used last is
+}
+
+void WordTable::insert(WordKey key, uint64_t hash, std::span<const int32_t> tokens) {
+  CHECK(tokens.size() <= WordEntry::kMaxTokens);
+  WordEntry& entry = place_for(hash);
+  entry.key = key;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    for (size_t byte = 0; byte < 3; ++byte) entry.tokens[3 * i + byte] = static_cast<uint8_t>(tokens[i] >> 8 * byte);
+  entry.count = static_cast<uint8_t>(tokens.size());
+}
+
+void WordTable::insert_elsewhere(WordKey key, uint64_t hash, uint32_t where) {
+  WordEntry& entry = place_for(hash);
+  entry.key = {key.low, key.high | kElsewhere};
+  std::memcpy(entry.tokens, &where, sizeof where);
+  entry.count = 1;
+}
+
+void WordTable::copy_from(const WordTable& other) {
+  std::memcpy(entries_.data(), other.entries_.data(), entries_.size() * sizeof(WordEntry));
+  used_ = other.used_;
+}
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+#include "fetch/find_files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "fetch/glob.h"
+#include "fetch/partial_file.h"
+#include "fetch/transfer_error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string folder_part(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+// A glob can only match as deep as it has slashes, unless ** is in it.
+int deepest(std::string_view pattern) {
+  if (pattern.find("**") != std::string_view::npos) return 1 << 20;
+  return static_cast<int>(std::ranges::count(pattern, '/'));
+}
+
+std::vector<FoundFile> find_local(const Location& location, Missing missing) {
+  std::error_code failed;
+  const std::string& path = location.path;
+  if (fs::is_regular_file(path, failed)) return {{{location, {}}, file_name_of(location), {}}};
+  const bool folder = fs::is_directory(path, failed);
+  if (!folder && !is_glob(path) && missing == Missing::allowed) return {{{location, {}}, file_name_of(location), {}}};
+  if (!folder && !is_glob(path)) throw UserError("{}: there is no such file or folder", path);
+  const std::string root = folder ? (path.ends_with('/') ? path : path + "/") : folder_part(literal_prefix_of_glob(path));
+  const int depth = folder ? 1 << 20 : deepest(std::string_view(path).substr(root.size()));
+  std::vector<FoundFile> found;
+  fs::recursive_directory_iterator entries(root.empty() ? "." : root, fs::directory_options::skip_permission_denied, failed);
+  for (; !failed && entries != fs::recursive_directory_iterator(); entries.increment(failed)) {
+    if (entries.depth() >= depth) entries.disable_recursion_pending();
+    const std::string name = entries->path().lexically_relative(root.empty() ? "." : root).string();
+    if (!entries->is_regular_file(failed) || is_name_of_unfinished(name)) continue;
+    if (folder || glob_matches(path, root + name)) found.push_back({{with_path(location, root + name), {}}, name, {}});
+  }
+  if (failed) throw Failure("cannot read the folder {}: {}", root, failed.message());
+  return found;
+}
+
+std::vector<RemoteObject> list_store(const Location& prefix, const std::string& via, SourceReader& reader,
+                                     std::optional<StoreTool>& tool) {
+  const std::atomic<bool>* stop = reader.limits().stop;
+  try {
+    if (via == "auto" || via == "https") return list_public_objects(prefix, reader.http());
+  } catch (const TransferError& error) {
+    if (via == "https" || error.remedy != Remedy::credentials) throw Failure("{}: {}", shown(prefix), error.what());
+  }
+  tool = find_store_tool(prefix, via);
+  return list_objects(*tool, prefix, stop);
+}
+
+std::vector<FoundFile> find_in_store(const Location& location, const std::string& via, SourceReader& reader) {
+  const std::string& pattern = location.path;
+  const bool folder = pattern.empty() || pattern.ends_with('/');
+  if (!folder && !is_glob(pattern)) {
+    if (via == "auto" || via == "https") return {{{location, {}}, file_name_of(location), {}}};
+    return {{private_source(location, via), file_name_of(location), {}}};
+  }
+  const std::string prefix = folder ? pattern : literal_prefix_of_glob(pattern);
+  const std::string root = folder_part(prefix);
+  std::optional<StoreTool> tool;
+  std::vector<FoundFile> found;
+  for (const RemoteObject& object : list_store(with_path(location, prefix), via, reader, tool)) {
+    if (!object.key.starts_with(prefix) || object.key.ends_with('/')) continue;  // stores mark folders with empty objects
+    if (!folder && !glob_matches(pattern, object.key)) continue;
+    const std::string name = object.key.substr(root.size());
+    require_safe_name(name, shown(location));
+    found.push_back({{with_path(location, object.key), tool},
+                     name,
+                     RemoteFile{.size = object.size, .identity = "", .modified = object.modified, .ranges = true}});
+  }
+  return found;
+}
+
+}  // namespace
+
+Source private_source(const Location& location, const std::string& via) { return {location, find_store_tool(location, via)}; }
+
+std::vector<FoundFile> find_files(const std::string& address, const std::string& via, SourceReader& reader, Missing missing) {
+  const Location location = parse_location(address);
+  if (location.scheme == Scheme::http) {
+    if (location.path.find('*') != std::string::npos)
+      throw UserError("{}: a web server cannot be asked which files match; name each file", shown(location));
+    return {{{location, {}}, file_name_of(location), {}}};
+  }
+  std::vector<FoundFile> found = is_store(location) ? find_in_store(location, via, reader) : find_local(location, missing);
+  if (found.empty()) throw UserError("{}: nothing is there that matches", shown(location));
+  std::ranges::sort(found, {}, &FoundFile::name);
+  return found;
+}
+
+}  // namespace trireme

@@ -1,0 +1,91 @@
+// The trireme data commands over datasets, as their users meet them.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "../data/dataset_fixture.h"
+#include "run_program.h"
+
+namespace trireme {
+namespace {
+
+std::string small_recipe(const std::string& prefix) {
+  return "demo trainer.max_steps=4 trainer.val_check_interval=0 model.encoder_seq_length=8 model.global_batch_size=2 "
+         "model.micro_batch_size=2 model.num_layers=1 model.hidden_size=32 model.num_attention_heads=2 model.vocab_size=3000 "
+         "model.data.data_impl=mmap model.data.data_prefix=[" +
+         prefix + "]";
+}
+
+TEST(DataTools, EveryHelpBeginsWithAnExample) {
+  for (const char* command : {"inspect", "verify", "merge", "split", "index", "sample"}) {
+    const ProgramResult result = run_program(std::string("data ") + command + " --help");
+    EXPECT_EQ(result.status, 0);
+    EXPECT_TRUE(contains(result.output, "trireme data " + std::string(command)));
+  }
+}
+
+TEST(DataTools, InspectAndVerify) {
+  const TemporaryFolder folder;
+  const std::string prefix = write_dataset(folder, "a", 25);
+  ProgramResult result = run_program("data inspect " + prefix);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_TRUE(contains(result.output, "25 documents"));
+  EXPECT_TRUE(contains(result.output, "#"));
+  const auto json = nlohmann::json::parse(run_program("data inspect --json --tokenizer bytes " + prefix).output);
+  EXPECT_EQ(json[0]["sequences"], 25);
+  EXPECT_EQ(json[0]["excerpts"].size(), 3u);
+  result = run_program("data verify --vocabulary 3000 " + prefix + ".idx");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_TRUE(contains(result.output, "good"));
+  result = run_program("data verify --vocabulary 100 " + prefix);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(lines_of(result.output), 1);
+  EXPECT_TRUE(contains(result.output, "a.bin: byte"));
+  result = run_program("data verify " + prefix + " " + prefix + "_none");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.output, "good"));
+  EXPECT_TRUE(contains(result.output, "a_none.idx does not exist"));
+}
+
+TEST(DataTools, MergeAndSplit) {
+  const TemporaryFolder folder;
+  const std::string a = write_dataset(folder, "a", 25), b = write_dataset(folder, "b", 15), all = (folder / "all").string();
+  EXPECT_EQ(run_program("data merge --dry-run -o " + all + " " + a + " " + b).status, 0);
+  EXPECT_FALSE(std::filesystem::exists(all + ".idx"));
+  EXPECT_TRUE(contains(run_program("data merge -o " + all + " " + a + " " + b).output, "40 documents"));
+  EXPECT_EQ(run_program("data merge -o " + all + " " + a + " " + b).status, 2);
+  EXPECT_EQ(run_program("data merge --overwrite -o " + all + " " + a + " " + b).status, 0);
+  const auto parts =
+      nlohmann::json::parse(run_program("data split --json --splits 3,1 -o " + (folder / "p").string() + " " + all).output);
+  EXPECT_EQ(parts[0]["documents"], 30);
+  EXPECT_EQ(parts[1]["documents"], 10);
+  EXPECT_TRUE(std::filesystem::exists(folder / "p_validation.bin"));
+  const ProgramResult result = run_program("data split --splits x -o " + (folder / "q").string() + " " + all);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.output, "--splits x"));
+}
+
+// What `sample` prints is what the run trains on, so a run over the index that `index` made must work.
+TEST(DataTools, IndexSampleAndTrain) {
+  const TemporaryFolder folder;
+  const std::string recipe = small_recipe(write_dataset(folder, "a", 25));
+  const auto index = nlohmann::json::parse(run_program("data index --json " + recipe).output);
+  EXPECT_EQ(index["splits"]["train"]["needed"], 8);
+  EXPECT_TRUE(std::filesystem::exists(folder / "a/cache/GPTDataset_indices"));
+  const auto sample = nlohmann::json::parse(run_program("data sample --json --sample 3 " + recipe).output);
+  EXPECT_EQ(sample["tokens"].size(), 8u);
+  EXPECT_EQ(sample["tokens"][1], sample["targets"][0]);
+  ProgramResult result = run_program("data sample --sample 1000000 " + recipe);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.output, "samples 0 to"));
+  result = run_program("train " + recipe + " exp_manager.explicit_log_dir=" + (folder / "run").string());
+  EXPECT_EQ(result.status, 0) << result.output;
+  std::ifstream file(folder / "run/summary.json");
+  EXPECT_TRUE(nlohmann::json::parse(file).contains("data_wait"));
+  result = run_program("train " + recipe + " model.vocab_size=50 exp_manager.explicit_log_dir=" + (folder / "other").string());
+  EXPECT_EQ(result.status, 2) << result.output;
+  EXPECT_TRUE(contains(result.output, "model.vocab_size is 50"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,129 @@
+#include "data/tokenizer/load_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "data/expect_user_error.h"
+#include "data/tokenizer/tokenizer_fixtures.h"
+#include "support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+TrainedVocabulary trained() {
+  std::mt19937 random(7);
+  ThreadPool pool(1);
+  WordCounter counter(WordPattern::gpt2, pool);
+  counter.add({random_text(random, 5000)});
+  return train_bpe(counter.take(), {.vocabulary = 600});
+}
+
+std::string to_base64(std::string_view bytes) {
+  static constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; ++i) bits = bits << 8 | (at + i < bytes.size() ? static_cast<uint8_t>(bytes[at + i]) : 0);
+    for (size_t i = 0; i < 4; ++i) text += at + i > bytes.size() ? '=' : kAlphabet[bits >> (18 - 6 * i) & 63];
+  }
+  return text;
+}
+
+std::string rank_file(const TrainedVocabulary& vocabulary) {
+  std::string text;
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
+    text += to_base64(vocabulary.tokens[id]) + " " + std::to_string(id) + "\n";
+  return text;
+}
+
+TEST(LoadTokenizer, TheSameVocabularyFromEveryKindOfFile) {
+  const TrainedVocabulary vocabulary = trained();
+  const TemporaryFolder folder;
+  const std::string vocab = folder.write("vocab.json", write_vocab_json(vocabulary));
+  folder.write("merges.txt", write_merges_txt(vocabulary));
+  const std::string json = folder.write("tokenizer.json", write_tokenizer_json(vocabulary, WordPattern::gpt2));
+  const std::string ranks = folder.write("made.tiktoken", rank_file(vocabulary));
+  std::vector<std::unique_ptr<Tokenizer>> tokenizers;
+  for (const std::string& name : {vocab, json, folder.path().string()}) tokenizers.push_back(load_tokenizer(name));
+  for (const auto& tokenizer : tokenizers) {
+    EXPECT_EQ(tokenizer->vocabulary(), 600);
+    EXPECT_EQ(tokenizer->end_of_document(), 599);
+  }
+  tokenizers.push_back(load_tokenizer(ranks, {.pattern = WordPattern::gpt2}));
+  std::mt19937 random(4);
+  for (int i = 0; i < 100; ++i) {
+    const std::string text = random_text(random, 40);
+    const std::vector<int32_t> tokens = tokenizers[0]->encode(text);
+    for (const auto& tokenizer : tokenizers) ASSERT_EQ(tokenizer->encode(text), tokens);
+  }
+}
+
+TEST(LoadTokenizer, SaysWhatIsWrongInOneLine) {
+  const TrainedVocabulary vocabulary = trained();
+  const TemporaryFolder folder;
+  const auto json = nlohmann::json::parse(write_tokenizer_json(vocabulary, WordPattern::gpt2));
+  const auto expect_refused = [&](const char* pointer, const nlohmann::json& value, const std::vector<std::string>& words) {
+    auto changed = json;
+    changed[nlohmann::json::json_pointer(pointer)] = value;
+    expect_user_error([&] { read_tokenizer_json("t.json", changed.dump()); }, words);
+  };
+  expect_refused("/model/type", "Unigram", {"t.json", "Unigram"});
+  expect_refused("/model/byte_fallback", true, {"byte_fallback"});
+  expect_refused("/normalizer", {{"type", "Lowercase"}}, {"Lowercase", "NFC"});
+  expect_refused("/pre_tokenizer", {{"type", "Metaspace"}}, {"Metaspace"});
+  expect_refused("/pre_tokenizer", {{"type", "Split"}, {"behavior", "Isolated"}, {"pattern", {{"Regex", "x+"}}}}, {"x+"});
+  expect_refused("/pre_tokenizer", nullptr, {"byte-level"});
+  expect_refused("/model/merges", nlohmann::json::parse(R"([["a", "zzzzzz"]])"), {"merge 1", "zzzzzz"});
+  expect_refused("/model/vocab", {{"a", 1}}, {"merge 1"});
+  expect_refused("/added_tokens/0/lstrip", true, {"lstrip"});
+  expect_refused("/added_tokens/0/id", -1, {"added token"});
+  expect_user_error([] { read_tokenizer_json("t.json", "{\"model\": "); }, {"t.json", "byte"});
+  expect_user_error([] { read_rank_file("r.tiktoken", "IQ== 0\n!! 1\n", WordPattern::gpt2); }, {"r.tiktoken:2"});
+  expect_user_error([] { read_rank_file("r.tiktoken", "IQ== 0\nIQ== 1\n", WordPattern::gpt2); }, {"r.tiktoken:2", "twice"});
+  expect_user_error([] { read_rank_file("r.tiktoken", "IQ== 0\n", WordPattern::gpt2); }, {"byte 0x00"});
+  expect_user_error([] { read_rank_file("r.tiktoken", "IQ== 99999999\n", WordPattern::gpt2); }, {"99999999"});
+  expect_user_error([&] { read_rank_file("r.tiktoken", rank_file(vocabulary), {}); }, {"--pattern", "cl100k"});
+  expect_user_error([] { read_vocab_and_merges("v.json", "[1]", ""); }, {"v.json", "object"});
+  expect_user_error([&] { read_vocab_and_merges("v.json", write_vocab_json(vocabulary), "#version: 0.2\nabc\n"); },
+                    {"merge line 2"});
+  expect_user_error([&] { load_tokenizer(folder / "nothing.json"); }, {"nothing.json", "no such file"});
+  expect_user_error([&] { load_tokenizer(folder.path().string()); }, {"no tokenizer.json"});
+  const std::string alone = folder.write("vocab.json", write_vocab_json(vocabulary));
+  expect_user_error([&] { load_tokenizer(alone); }, {"merges.txt"});
+}
+
+// A token that its own bytes do not merge into: only tiktoken's way of looking whole words up finds it.
+TEST(LoadTokenizer, WholeWordsAreTokensWhereTheFileSaysSo) {
+  auto json = nlohmann::json::parse(write_tokenizer_json(trained(), WordPattern::gpt2));
+  json["model"]["vocab"]["zqzqz"] = 600;
+  const auto encode = [&] {
+    return BpeTokenizer(read_tokenizer_json("t.json", json.dump()), SpecialTokens::ordinary).encode("zqzqz");
+  };
+  EXPECT_GT(encode().size(), 1U);
+  json["model"]["ignore_merges"] = true;
+  EXPECT_EQ(encode(), std::vector<int32_t>{600});
+}
+
+TEST(LoadTokenizer, AddedTokensThatAreNotSpecialAreAlwaysFoundTheLongestFirst) {
+  auto json = nlohmann::json::parse(write_tokenizer_json(trained(), WordPattern::gpt2));
+  for (int spaces = 2; spaces < 5; ++spaces)
+    json["added_tokens"].push_back(
+        {{"id", 600 + spaces}, {"content", std::string(static_cast<size_t>(spaces), ' ')}, {"special", false}});
+  const BpeTokenizer tokenizer(read_tokenizer_json("t.json", json.dump()), SpecialTokens::ordinary);
+  const std::vector<int32_t> tokens = tokenizer.encode("a      b");  // six: four and two
+  ASSERT_EQ(tokens.size(), 4U);
+  EXPECT_EQ(tokens[1], 604);
+  EXPECT_EQ(tokens[2], 602);
+  EXPECT_EQ(tokenizer.decode(tokens), "a      b");
+}
+
+TEST(LoadTokenizer, TextIsComposedWhereTheFileSaysSo) {
+  auto json = nlohmann::json::parse(write_tokenizer_json(trained(), WordPattern::gpt2));
+  json["normalizer"] = {{"type", "NFC"}};
+  const BpeTokenizer tokenizer(read_tokenizer_json("t.json", json.dump()), SpecialTokens::ordinary);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("e\u0301 \u1100\u1161\u11A8")), "\u00E9 \uAC01");
+}
+
+}  // namespace
+}  // namespace trireme
