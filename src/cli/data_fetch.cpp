@@ -142,7 +142,8 @@ void add_data_fetch_command(CLI::App& data, int& status) {
   command->add_option("url", arguments->urls, "files, folders that end with /, and globs with * ** ? [a-z]")->required();
   command->add_option("--output", arguments->output, "the folder to put them in")->required();
   command->add_option("--sha256", arguments->sha256, "the checksum of one file, or a file of them as sha256sum writes it");
-  command->add_option("--mirror", arguments->mirrors, "folders with the same files, tried in order when a file cannot be had");
+  command->add_option("--mirror", arguments->mirrors, "folders with the same files, tried in order when a file cannot be had")
+      ->allow_extra_args(false);  // one for each --mirror, so that a URL may follow
   command->add_option("--chunk", arguments->chunk_mib, "MiB of a large file that one connection takes at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));

@@ -65,8 +65,10 @@ void add_data_run_command(CLI::App& data, int& status) {
   command->add_option("--output", arguments->output, "the folder for everything")->required();
   command->add_option("--files", arguments->files, "only these of its files: 0-29 or 0,3,5-7");
   command->add_flag("--keep-downloads", arguments->keep_downloads, "keep the files when their tokens are there");
-  command->add_option("--url", arguments->urls, "folders that have the files, instead of the recipe's; tried in order");
-  command->add_option("--mirror", arguments->run.fetch.mirrors, "folders to try after those of the recipe");
+  command->add_option("--url", arguments->urls, "folders that have the files, instead of the recipe's; tried in order")
+      ->allow_extra_args(false);
+  command->add_option("--mirror", arguments->run.fetch.mirrors, "folders to try after those of the recipe")
+      ->allow_extra_args(false);
   command->add_option("--sha256", arguments->sha256, "a file of checksums as sha256sum writes it");
   command->add_option("--parallel", arguments->run.fetch.download.parallel, "connections at once")
       ->capture_default_str()

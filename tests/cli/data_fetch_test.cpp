@@ -133,6 +133,17 @@ TEST_F(DataFetchTest, PushToAFolderCopiesWhatDiffers) {
   EXPECT_EQ(read_file(out / "b", 100), "three");
 }
 
+TEST_F(DataFetchTest, MirrorTakesOneAddressAndUrlsMayFollow) {
+  folder.write("mirror/a", "one");
+  folder.write("other/b", "two");
+  const std::string root = folder.path().string();
+  const ProgramResult result =
+      fetch("--mirror " + root + "/other --mirror " + root + "/mirror " + root + "/absent/a " + root + "/absent/b");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_EQ(read_file(out / "a", 100), "one");
+  EXPECT_EQ(read_file(out / "b", 100), "two");
+}
+
 TEST_F(DataFetchTest, DryRunWritesNothing) {
   folder.write("data/a", "one");
   const ProgramResult result = fetch((folder / "data/a").string() + " --dry-run");

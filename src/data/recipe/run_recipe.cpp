@@ -25,6 +25,7 @@ using prepare::PrepareSettings;
 // Of jsonl by one core, for what is said beforehand; the summary has what was measured.
 constexpr double kTokenizeBytesPerCoreSecond = 100e6;
 constexpr int64_t kMeasuredBytes = 4 << 20;
+constexpr int64_t kMaxReportBytes = 64 << 20;
 
 // One dataset to be made: of one downloaded file, or of all of them.
 struct Product {
@@ -49,6 +50,7 @@ class RecipeRunner {
     announce();
     if (run_.dry_run == prepare::DryRun::yes) return {RecipeOutcome::planned, planned_report()};
     create_folders(output_);
+    load_report();
     for (const auto stage : {&RecipeRunner::fetch_vocabulary, &RecipeRunner::download, &RecipeRunner::tokenize}) {
       const RecipeOutcome outcome = (this->*stage)();
       save_report();
@@ -191,6 +193,7 @@ class RecipeRunner {
   }
 
   RecipeOutcome fetch(const char* name, const FetchPlan& fetch_plan) {
+    if (fetch_plan.files_to_fetch() == 0) return RecipeOutcome::complete;
     const StageMeter meter(name);
     std::atomic<bool> stop = false;
     DownloadOptions options = run_.fetch.download;
@@ -214,7 +217,7 @@ class RecipeRunner {
   RecipeOutcome download() { return recipe_.download_files ? fetch("download", download_plan_) : RecipeOutcome::complete; }
 
   RecipeOutcome tokenize() {
-    if (!recipe_.preprocess_data) return RecipeOutcome::complete;
+    if (!recipe_.preprocess_data || std::ranges::all_of(products_, &Product::is_there)) return RecipeOutcome::complete;
     const StageMeter meter("tokenize");
     const auto tokenizer = load_tokenizer(tokenizer_path().string());
     int64_t bytes = 0;
@@ -246,7 +249,12 @@ class RecipeRunner {
     hooks_.tell(fmt::format("{}: {} in {} ({:.1f} MB/s), {:.0f}% CPU, {} of memory", usage.name, format_bytes(usage.bytes),
                             format_duration(usage.wall_seconds), usage.mb_per_second(), usage.cpu_percent(),
                             format_bytes(usage.peak_memory_bytes)));
-    report_["stages"].push_back(to_json(usage));
+    json& stages = report_["stages"];
+    const auto earlier = std::ranges::find_if(stages, [&](const json& stage) { return stage.value("name", "") == usage.name; });
+    if (earlier == stages.end())
+      stages.push_back(to_json(usage));
+    else
+      *earlier = to_json(sum_of(stage_from_json(*earlier), usage));
   }
 
   json planned_report() const {
@@ -261,8 +269,17 @@ class RecipeRunner {
             {"expected_seconds", estimate_.seconds()}};
   }
 
+  // A run that goes on with an earlier one adds to what that one took. A report that cannot be read is written anew.
+  void load_report() {
+    std::error_code failed;
+    if (!fs::exists(output_ / "report.json", failed)) return;
+    json earlier = json::parse(read_file(output_ / "report.json", kMaxReportBytes), nullptr, false);
+    const auto is_list = [&](const char* key) { return earlier.contains(key) && earlier[key].is_array(); };
+    if (earlier.is_object() && is_list("stages") && is_list("products")) report_ = std::move(earlier);
+  }
+
   void save_report() {
-    report_["plan"] = planned_report();
+    if (!report_.contains("plan")) report_["plan"] = planned_report();
     atomic_write(output_ / "report.json", bytes_of(report_.dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
   }
 

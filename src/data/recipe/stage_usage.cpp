@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -37,6 +38,27 @@ nlohmann::json to_json(const StageUsage& usage) {
           {"peak_memory_bytes", usage.peak_memory_bytes},
           {"bytes", usage.bytes},
           {"mb_per_second", usage.mb_per_second()}};
+}
+
+StageUsage stage_from_json(const nlohmann::json& json) {
+  const auto number = [&](const char* key) {
+    return json.contains(key) && json[key].is_number() ? json[key].get<double>() : 0.0;
+  };
+  return {.name = json.value("name", ""),
+          .wall_seconds = number("wall_seconds"),
+          .user_seconds = number("user_seconds"),
+          .system_seconds = number("system_seconds"),
+          .peak_memory_bytes = static_cast<int64_t>(number("peak_memory_bytes")),
+          .bytes = static_cast<int64_t>(number("bytes"))};
+}
+
+StageUsage sum_of(const StageUsage& earlier, const StageUsage& later) {
+  return {.name = later.name,
+          .wall_seconds = earlier.wall_seconds + later.wall_seconds,
+          .user_seconds = earlier.user_seconds + later.user_seconds,
+          .system_seconds = earlier.system_seconds + later.system_seconds,
+          .peak_memory_bytes = std::max(earlier.peak_memory_bytes, later.peak_memory_bytes),
+          .bytes = earlier.bytes + later.bytes};
 }
 
 StageMeter::StageMeter(std::string name) : name_(std::move(name)) {

@@ -20,6 +20,9 @@ struct StageUsage {
 };
 
 nlohmann::json to_json(const StageUsage& usage);
+StageUsage stage_from_json(const nlohmann::json& json);  // what is not there counts as nothing
+// Of a stage that was carried out in two runs.
+StageUsage sum_of(const StageUsage& earlier, const StageUsage& later);
 
 // From its making on.
 class StageMeter {

@@ -147,6 +147,13 @@ TEST_F(RunRecipeTest, WhatIsThereIsNotMadeAgain) {
   fs::remove(folder / "server/00.jsonl");
   EXPECT_EQ(run(pile()).outcome, RecipeOutcome::complete) << said;
   EXPECT_TRUE(contains(said, "1 of 2 files to do"));
+  // The report is of both runs, and a run with nothing to do leaves it alone.
+  const std::string report = read_file(fs::path(out) / "report.json", 1 << 20);
+  const auto stages = nlohmann::json::parse(report)["stages"];
+  ASSERT_EQ(stages.size(), 3u);
+  EXPECT_EQ(stages[1]["bytes"], 50);
+  EXPECT_EQ(run(pile()).outcome, RecipeOutcome::complete);
+  EXPECT_EQ(read_file(fs::path(out) / "report.json", 1 << 20), report);
   EXPECT_TRUE(fs::exists(fs::path(out) / "my-gpt3_01_text_document.idx"));
 }
 
