@@ -30,7 +30,7 @@ DataKind kind_of(const DataSettings& settings) {
 std::unique_ptr<Dataset> over_corpus(std::unique_ptr<const Corpus> corpus, Range documents, int64_t vocabulary, int64_t sequence,
                                      int64_t samples_needed, uint64_t seed) {
   const GptIndexRequest request{.documents = documents, .sequence = sequence, .samples_needed = samples_needed, .seed = seed};
-  GptIndex index = build_gpt_index(corpus->document_lengths(), request);
+  GptIndex index = build_gpt_index(corpus->document_lengths(), request, IndexForm::compact);
   return std::make_unique<GptDataset>(std::move(corpus), std::move(index), request, vocabulary, "model.data");
 }
 
