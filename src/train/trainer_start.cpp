@@ -67,7 +67,7 @@ Trainer::Trainer(RunRequest request)
     require_same_parameters(*named.checkpoint, m, "model.restore_from_path");
     restored_ = std::move(named.checkpoint);
   }
-  // First, because it is quick: the samples of a long run take minutes to index.
+  // First, because it is quick: indexing the samples of a long run takes a while.
   plan_ = plan_memory(engine_settings(settings_), *backend_, m.global_batch_size / m.micro_batch_size);
   if (settings_.exp_manager.create_checkpoint_callback)
     other_memory_.emplace_back("checkpoint copy", 3 * size_of(DType::f32) * true_parameter_count(model_));
