@@ -102,6 +102,7 @@ class Engine {
   std::optional<Grads> grads_;
   std::optional<Gpt> gpt_;
   std::vector<Event> output_sent_;  // by slot
+  std::vector<Event> batch_free_;   // by slot: its micro-batch is done with, the next may be copied there
   Event d_input_sent_;
   Tensor scalars_;                    // [kStepScalars] f64
   Tensor squares_;                    // [parameters] f64
