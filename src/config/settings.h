@@ -17,6 +17,7 @@ enum class MlpActivation : uint8_t { gelu, gelu_erf, swiglu };  // gelu: the tan
 enum class RecomputeGranularity : uint8_t { none, selective, full };
 enum class RecomputeMethod : uint8_t { uniform, block };
 enum class OnNonfinite : uint8_t { skip, stop };
+enum class CudaGraph : uint8_t { where_it_pays, yes, no };
 enum class BackendKind : uint8_t { automatic, cpu, cuda, reference };
 enum class WindowOrder : uint8_t { random, sequential };  // of samples from files without documents
 enum class BestCheckpoint : uint8_t { lowest_loss, highest_loss };
@@ -151,7 +152,7 @@ struct ModelSettings {                       // model.*
   bool overlap_p2p_comm = false;
   bool batch_p2p_comm = true;
   bool ub_tp_comm_overlap = false;
-  bool enable_cuda_graph = false;
+  CudaGraph cuda_graph = CudaGraph::where_it_pays;
   Fp8Settings fp8;
   int64_t encoder_seq_length = 2048;         // T
   int64_t max_position_embeddings = 2048;    // P

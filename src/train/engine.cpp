@@ -169,6 +169,12 @@ void Engine::send(Stream stream, Tensor values, int to, Event& sent) {
   sent = backend_.record(stream, "sent");
 }
 
+// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
+void Engine::repeat(const Action& action, const std::function<void()>& enqueue) {
+  if (mesh_.size() > 1 || settings_.model.cuda_graph == CudaGraph::no) return enqueue();
+  backend_.repeat(kCompute, static_cast<uint64_t>(action.slot) << 8 | static_cast<uint64_t>(action.kind), enqueue);
+}
+
 void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
   const int stage = layout_.shard.pp_rank;
   for (const Action& action : actions) {
@@ -180,7 +186,7 @@ void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
       case ActionKind::forward:
         upload_batch(action.slot, input.batch(action.micro_batch));
         backend_.wait(kCompute, output_sent);
-        gpt_->forward(action.slot, *weights_, *grads_, scalars_);
+        repeat(action, [&] { gpt_->forward(action.slot, *weights_, *grads_, scalars_); });
         break;
       case ActionKind::forward_only:
         upload_batch(action.slot, input.batch(action.micro_batch));
@@ -197,7 +203,7 @@ void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
       case ActionKind::backward:
         backend_.wait(kCompute, d_input_sent_);
         grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
-        gpt_->backward(action.slot, *weights_, *grads_);
+        repeat(action, [&] { gpt_->backward(action.slot, *weights_, *grads_); });
         batch_free_[static_cast<size_t>(action.slot)] = backend_.record(kCompute, "batch_free");
         break;
       case ActionKind::send_backward:

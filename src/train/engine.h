@@ -80,6 +80,7 @@ class Engine {
   void receive(Stream stream, Tensor values, int from);
   void send(Stream stream, Tensor values, int to, Event& sent);
   void run(const std::vector<Action>& schedule, const StepInput& input);
+  void repeat(const Action& action, const std::function<void()>& enqueue);
   void check_vocabulary(const HostBatch& batch) const;
   void upload_batch(int64_t slot, const HostBatch& batch);
   void begin(const StepInput& input);
