@@ -6,17 +6,22 @@ namespace trireme {
 
 MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place) {
   MemoryPlan plan;
-  CostBackend cost(target);
-  const Mesh mesh = Mesh::on_paper(place);
+  CostBackend cost(target, plan.log);
+  const Mesh mesh = Mesh::on_paper(place, &plan.log);
   Engine engine(settings, cost, mesh, plan.arenas);
   const StepInput input{
       .learning_rate = 0, .targets = 1, .micro_batches = micro_batches, .batch = [](int64_t) { return HostBatch{}; }};
+  engine.initialise_weights();  // what the first step waits for
+  plan.log.records.clear();
   engine.train_step(input);
   plan.backend_scratch = cost.scratch_peak();
   plan.communication = mesh.staging_bytes();
-  plan.ops = static_cast<int64_t>(cost.records().size());
-  plan.flops = cost.flops();
-  for (const OpRecord& record : cost.records()) plan.bytes_moved += record.bytes_read + record.bytes_written;
+  for (const OpRecord& record : plan.log.records) {
+    if (record.kind != RecordKind::op) continue;
+    plan.ops += 1;
+    plan.flops += record.flops;
+    plan.bytes_moved += record.bytes_read + record.bytes_written;
+  }
   return plan;
 }
 

@@ -18,6 +18,7 @@ struct MemoryPlan {
   int64_t ops = 0;                      // of one step
   double flops = 0;                     // of one step: what is executed, recompute included
   int64_t bytes_moved = 0;              // of one step: operands read and written
+  StepLog log;                          // of one step: every op, event and collective
 
   // Rows of the table: label and bytes, in the order of a step.
   std::vector<std::pair<std::string, int64_t>> rows() const;
