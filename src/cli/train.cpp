@@ -91,7 +91,7 @@ ResolvedRecipe benchmark_of(const TrainArguments& arguments) {
     if (plain.model.data.data_impl == "mock_legacy") data_impl = plain.model.data.data_impl;
     // The vocabulary that the recipe's own data would have had.
     if (plain.model.vocab_size == 0)
-      overrides.push_back(fmt::format("++model.vocab_size={}", default_vocabulary(plain.model.data)));
+      overrides.push_back(fmt::format("++model.vocab_size={}", default_vocabulary(plain.model.data, plain.model.tokenizer)));
   } catch (const UserError&) {
     // Data that is still to be named is no obstacle here; any other mistake is found again below.
   }
@@ -117,7 +117,7 @@ ResolvedRecipe recipe_of(const TrainArguments& arguments) {
 int train(const TrainArguments& arguments) {
   ResolvedRecipe recipe = recipe_of(arguments);
   Settings& settings = recipe.settings;
-  if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data);
+  if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data, settings.model.tokenizer);
   require_fit(settings, resources_here());
   require_runnable(settings);
   for (std::string& key : idle_settings(settings)) recipe.ignored_keys.push_back(std::move(key));

@@ -118,8 +118,10 @@ struct DataSettings {                        // model.data.*
 
 struct TokenizerSettings {                   // model.tokenizer.*
   std::string library = "megatron";          // or sentencepiece, huggingface
-  std::string type;                          // GPT2BPETokenizer, bpe, ...
-  std::string model;                         // the file of a sentencepiece model
+  std::string type;                          // GPT2BPETokenizer, bpe, ...; huggingface: a name, or a folder
+  std::string model;                         // a file: of a sentencepiece model, or what vocab_file can be
+  std::string vocab_file;                    // vocab.json, tokenizer.json or *.tiktoken
+  std::string merge_file;                    // merges.txt; empty: the one beside vocab_file
 };
 
 struct Fp8Settings {                         // model.fp8 and model.fp8_*

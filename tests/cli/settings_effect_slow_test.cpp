@@ -140,6 +140,8 @@ const Effect kEffects[] = {
     {"model.tokenizer.library", "sentencepiece", "model.data.data_impl=mock model.tokenizer.type=GPT2BPETokenizer"},
     {"model.tokenizer.type", "GPT2BPETokenizer", kNoVocabulary},
     {"model.tokenizer.model", "spm.model", "model.data.data_impl=mmap"},
+    {"model.tokenizer.vocab_file", "FOLDER/tokenizer/vocab.json"},
+    {"model.tokenizer.merge_file", "FOLDER/tokenizer/merges.txt"},
     {"model.optim.name", "distributed_fused_adam"},
     {"model.optim.lr", "2e-2"},
     {"model.optim.weight_decay", "0.5"},
