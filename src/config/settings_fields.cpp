@@ -54,7 +54,8 @@ std::vector<Row<TrainerSettings>> trainer_rows() {
              "what to do with a step whose gradients are NaN or infinite"),
       refuse(choice("backend", &S::backend, {{"cpu", BackendKind::cpu}, {"reference", BackendKind::reference}}, "what computes"),
              {"cuda"}, "this build has no cuda backend; use cpu or reference"),
-      integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use"),
+      integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use, shared with the ranks beside it"),
+      integer("rank_timeout", &S::rank_timeout, {1, 1 << 20}, "seconds that a rank waits for others before the job fails"),
   };
 }
 
