@@ -31,8 +31,10 @@ void require_backend(const Settings& settings) {
   const bool indexed = data.data_impl == "mmap";
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
+      {"trainer.backend", settings.trainer.backend == BackendKind::cuda && settings.ranks() > 1,
+       "several ranks run on the CPU; use cpu, or one rank"},
       {"model.fp8", model.fp8.enabled, kCuda},
-      {"model.enable_cuda_graph", model.enable_cuda_graph, kCuda},
+      {"model.enable_cuda_graph", model.cuda_graph == CudaGraph::yes, kCuda},
       {"model.nsys_profile.enabled", model.profile.enabled, kCuda},
       {"exp_manager.resume_from_checkpoint", !exp.resume_from_checkpoint.empty(),
        "starting from a checkpoint of another run is not supported; use null, or exp_manager.resume_if_exists=true in the run's "

@@ -11,7 +11,7 @@ Gpt::Gpt(const ModelSettings& model, const RankShard& shard, const Dims& dims, D
       mesh_(mesh),
       table_(model, dims, dtype, slots, activations, scratch) {
   const auto stream = [&](Arena& arena) { return arena.take({dims.N(), dims.C}, dtype); };
-  if (shard.last_stage()) head_.emplace(model, dims, dtype, activations, scratch, slots);
+  if (shard.last_stage()) head_.emplace(model, dims, dtype, backend, activations, scratch, slots);
   for (int64_t slot = 0; slot < slots; ++slot) {
     batches_.push_back({.tokens = activations.take({dims.N()}, DType::i32),
                         .targets = activations.take({dims.N()}, DType::i32),

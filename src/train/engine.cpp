@@ -31,10 +31,7 @@ Arenas Arenas::like(const Arenas& measured, Backend& backend) {
 }
 
 Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas)
-    : settings_(std::move(settings)),
-      backend_(backend),
-      mesh_(mesh),
-      layout_(FlatLayout::of(settings_.model, shard_of(mesh))) {
+    : settings_(std::move(settings)), backend_(backend), mesh_(mesh), layout_(FlatLayout::of(settings_.model, shard_of(mesh))) {
   CHECK_EQ(settings_.model.tensor_model_parallel_size, mesh.tp->size());
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
@@ -55,6 +52,7 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
       slots_needed(make_schedule(ScheduleKind::one_forward_one_backward, shard.pp_size, shard.pp_size, shard.pp_rank));
   gpt_.emplace(model, shard, dims, dtype, backend, mesh, slots, arenas.activations, arenas.scratch);
   output_sent_.resize(static_cast<size_t>(slots));
+  batch_free_.resize(static_cast<size_t>(slots));
 }
 
 Engine::~Engine() {
@@ -150,6 +148,7 @@ void Engine::check_vocabulary(const HostBatch& host) const {
 void Engine::upload_batch(int64_t slot, const HostBatch& host) {
   check_vocabulary(host);
   const DeviceBatch& batch = gpt_->batch(slot);
+  backend_.wait(kCopy, batch_free_[static_cast<size_t>(slot)]);
   backend_.upload(kCopy, host.tokens.data(), batch.tokens);
   backend_.upload(kCopy, host.targets.data(), batch.targets);
   backend_.upload(kCopy, host.positions.data(), batch.positions);
@@ -170,6 +169,12 @@ void Engine::send(Stream stream, Tensor values, int to, Event& sent) {
   sent = backend_.record(stream, "sent");
 }
 
+// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
+void Engine::repeat(const Action& action, const std::function<void()>& enqueue) {
+  if (mesh_.size() > 1 || settings_.model.cuda_graph == CudaGraph::no) return enqueue();
+  backend_.repeat(kCompute, static_cast<uint64_t>(action.slot) << 8 | static_cast<uint64_t>(action.kind), enqueue);
+}
+
 void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
   const int stage = layout_.shard.pp_rank;
   for (const Action& action : actions) {
@@ -181,12 +186,13 @@ void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
       case ActionKind::forward:
         upload_batch(action.slot, input.batch(action.micro_batch));
         backend_.wait(kCompute, output_sent);
-        gpt_->forward(action.slot, *weights_, *grads_, scalars_);
+        repeat(action, [&] { gpt_->forward(action.slot, *weights_, *grads_, scalars_); });
         break;
       case ActionKind::forward_only:
         upload_batch(action.slot, input.batch(action.micro_batch));
         backend_.wait(kCompute, output_sent);
         gpt_->evaluate(action.slot, *weights_, *grads_, scalars_);
+        batch_free_[static_cast<size_t>(action.slot)] = backend_.record(kCompute, "batch_free");
         break;
       case ActionKind::send_forward:
         send(kSendForward, gpt_->output(action.slot), stage + 1, output_sent);
@@ -197,7 +203,8 @@ void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
       case ActionKind::backward:
         backend_.wait(kCompute, d_input_sent_);
         grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
-        gpt_->backward(action.slot, *weights_, *grads_);
+        repeat(action, [&] { gpt_->backward(action.slot, *weights_, *grads_); });
+        batch_free_[static_cast<size_t>(action.slot)] = backend_.record(kCompute, "batch_free");
         break;
       case ActionKind::send_backward:
         send(kSendBackward, gpt_->d_input(), stage - 1, d_input_sent_);

@@ -80,6 +80,7 @@ class Engine {
   void receive(Stream stream, Tensor values, int from);
   void send(Stream stream, Tensor values, int to, Event& sent);
   void run(const std::vector<Action>& schedule, const StepInput& input);
+  void repeat(const Action& action, const std::function<void()>& enqueue);
   void check_vocabulary(const HostBatch& batch) const;
   void upload_batch(int64_t slot, const HostBatch& batch);
   void begin(const StepInput& input);
@@ -102,6 +103,7 @@ class Engine {
   std::optional<Grads> grads_;
   std::optional<Gpt> gpt_;
   std::vector<Event> output_sent_;  // by slot
+  std::vector<Event> batch_free_;   // by slot: its micro-batch is done with, the next may be copied there
   Event d_input_sent_;
   Tensor scalars_;                    // [kStepScalars] f64
   Tensor squares_;                    // [parameters] f64

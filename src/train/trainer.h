@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "backend/timed_backend.h"
+#include "base/process.h"
 #include "base/stack_dump.h"
 #include "config/settings.h"
 #include "data/loader.h"
@@ -74,6 +75,7 @@ class Trainer {
   std::optional<RunOutcome> reason_to_stop(const std::vector<StepVote>& votes);
   std::optional<RunOutcome> train_one_step(StepVote vote);  // or, before the step, a reason of any rank to stop
   void log_step(const StepResult& result);
+  MemoryUse memory_in_use() const;  // of the device that the model is on
   void validate();
   void save_checkpoint();
   void finish_saving();  // waits until the last checkpoint is on the disk, or says why it is not

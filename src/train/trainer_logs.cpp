@@ -114,7 +114,7 @@ std::string Trainer::next_command(RunOutcome outcome) const {
 void Trainer::gather_ranks(RunEnd& end) {
   int64_t announced = plan_.total();
   for (const auto& [label, bytes] : other_memory_) announced += bytes;
-  const nlohmann::json own = {{"seconds", summary_->mean_seconds()}, {"memory", peak_resident_bytes()}, {"announced", announced}};
+  const nlohmann::json own = {{"seconds", summary_->mean_seconds()}, {"memory", memory_in_use().peak}, {"announced", announced}};
   for (const std::string& text : control_.gather("end", own.dump())) {
     const auto rank = nlohmann::json::parse(text);
     end.ranks.push_back({.rank = std::ssize(end.ranks), .mean_seconds = rank.at("seconds"), .memory_bytes = rank.at("memory")});

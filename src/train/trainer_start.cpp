@@ -4,8 +4,12 @@
 #include <cstdio>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda_module.h"
 #include "backend/host_backend.h"
 #include "backend/reference/reference_backend.h"
+#ifdef TRIREME_CUDA
+  #include "backend/cuda/cuda_backend.h"
+#endif
 #include "base/process.h"
 #include "base/units.h"
 #include "comm/control.h"
@@ -24,8 +28,12 @@ EngineSettings engine_settings(const Settings& settings) {
   return {.model = settings.model, .precision = settings.trainer.precision, .gradient_clip = settings.trainer.gradient_clip_val};
 }
 
-DevicePeak measured_peak(Backend& backend, Precision precision) {
+DevicePeak peak_of(Backend& backend, Precision precision) {
   const DType dtype = activation_dtype(precision);
+  if (const std::string device = backend.device_name(); !device.empty()) {
+    const auto known = dtype == DType::bf16 ? device_peak(device, PeakPrecision::bf16) : std::nullopt;
+    return known.value_or(DevicePeak{.name = fmt::format("{}, {}: not known", device, trireme::name_of(dtype))});
+  }
   return {.name = fmt::format("measured: {} multiply-adds on registers", trireme::name_of(dtype)),
           .tflops = backend.measure_peak_tflops(dtype)};
 }
@@ -41,6 +49,8 @@ MeshPlace place_in(const World& world, const Settings& settings) {
 
 // Ranks of one machine share its cores, unless somebody bound them to their own or the recipe says how many each takes.
 std::unique_ptr<Backend> backend_of(const World& world, TrainerSettings settings) {
+  // Groups of ranks work on host memory.
+  if (settings.backend == BackendKind::automatic && world.size() > 1) settings.backend = BackendKind::cpu;
   if (settings.threads == 0 && world.size() > 1) settings.threads = threads_of(world.control().places(), world.rank());
   std::unique_ptr<Backend> backend = make_backend(settings);
   if (auto* host = dynamic_cast<HostBackend*>(backend.get())) host->set_streams(world.streams());
@@ -51,6 +61,8 @@ std::unique_ptr<Backend> backend_of(const World& world, TrainerSettings settings
 
 std::unique_ptr<Backend> make_backend(const TrainerSettings& settings) {
   if (settings.backend == BackendKind::reference) return std::make_unique<ReferenceBackend>();
+  if (settings.backend == BackendKind::cuda) return make_cuda_backend();
+  if (settings.backend == BackendKind::automatic && cuda_device_count() > 0) return make_cuda_backend();
   return std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
 }
 
@@ -66,7 +78,7 @@ Trainer::Trainer(RunRequest request, World& world)
       rates_{.formula = FlopsFormula::full,
              .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
              .devices = mesh_.size(),
-             .peak = measured_peak(*machine_, settings_.trainer.precision),
+             .peak = peak_of(*machine_, settings_.trainer.precision),
              .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::causal)},
       folder_(choose_folder()) {
   const ExpManagerSettings& logs = settings_.exp_manager;
@@ -87,6 +99,13 @@ Trainer::Trainer(RunRequest request, World& world)
   plan_ = plan_memory(engine_settings(settings_), *backend_, micro_batches_of(m.global_batch_size), place_);
   if (settings_.exp_manager.create_checkpoint_callback) other_memory_.emplace_back("checkpoint copy", plan_.checkpoint_copy);
   auto memory = plan_.rows();
+  if (const auto device = backend_->device_memory()) {
+    require_memory(memory, {.ranks = 1, .memory = device->total - device->used});
+    require_memory(other_memory_, resources_of(world_));
+    other_memory_ = {{"driver and libraries", device->used}};  // the rest is in the host's memory
+    open_data();
+    return;
+  }
   memory.insert(memory.end(), other_memory_.begin(), other_memory_.end());
   require_memory(memory, resources_of(world_));
   open_data();

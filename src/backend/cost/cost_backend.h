@@ -48,6 +48,7 @@ class CostBackend final : public Backend {
   Memory allocate(int64_t) override { return {}; }
   void upload(Stream, const void*, Tensor) override {}
   void download(Stream, Tensor, void*) override {}
+  int64_t full_speed_rows() const override { return target_.full_speed_rows(); }
   std::string description() const override { return "cost: counts, computes nothing"; }
 
   const std::vector<OpRecord>& records() const { return records_; }
