@@ -42,7 +42,8 @@ struct TrainerSettings {                     // trainer.*
   double gradient_clip_val = 1.0;            // 0: no clipping
   OnNonfinite on_nonfinite = OnNonfinite::skip;  // ours: what a NaN or Inf does
   BackendKind backend = BackendKind::automatic;  // ours
-  int64_t threads = 0;                       // ours: CPU threads of a rank; 0: all this process may use
+  int64_t threads = 0;                       // ours: CPU threads of a rank; 0: all it may use, shared with the ranks beside it
+  int64_t rank_timeout = 600;                // ours: seconds that a rank waits for others
 };
 
 struct CheckpointSettings {                  // exp_manager.checkpoint_callback_params.*

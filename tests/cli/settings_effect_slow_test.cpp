@@ -51,6 +51,7 @@ const Effect kEffects[] = {
     {"trainer.on_nonfinite", "stop", "model.optim.lr=100 model.optim.weight_decay=100 trainer.max_steps=20"},
     {"trainer.backend", "reference"},
     {"trainer.threads", "2"},
+    {"trainer.rank_timeout", "60"},
     {"exp_manager.explicit_log_dir", "FOLDER/elsewhere"},
     {"exp_manager.exp_dir", "FOLDER/elsewhere", "exp_manager.explicit_log_dir=null"},
     {"exp_manager.name", "other", kRuns},
