@@ -1,7 +1,8 @@
 // The op interface: one virtual function per op of ops.h, and the few things around them that depend on the machine. The
-// model never knows which backend it runs on. Implementations: reference (the executable specification), cpu, cost.
+// model never knows which backend it runs on. Implementations: reference (the executable specification), cpu, cuda, cost.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "backend/ops.h"
@@ -9,6 +10,10 @@
 #include "tensor/arena.h"
 
 namespace trireme {
+
+struct DeviceMemory {
+  int64_t used = 0, total = 0;  // bytes; used by all programs
+};
 
 class Backend {
  public:
@@ -34,9 +39,14 @@ class Backend {
   virtual void upload(Stream stream, const void* from, Tensor to) = 0;  // host -> device, to.bytes()
   virtual void download(Stream stream, Tensor from, void* to) = 0;      // device -> host; valid after an event
 
+  // Rows from which on a product is as fast as it gets here: how long the pieces are that the loss head works on.
+  virtual int64_t full_speed_rows() const { return 2048; }
   // The most products of this dtype could reach here, for backends that have to find out; 0 where it is not known.
   virtual double measure_peak_tflops(DType) { return 0; }
-  virtual std::string description() const = 0;  // one line for the start of a run
+  // Of a device with memory of its own; backends on host memory have none.
+  virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
+  virtual std::string device_name() const { return ""; }  // as its driver calls it
+  virtual std::string description() const = 0;            // one line for the start of a run
 };
 
 }  // namespace trireme

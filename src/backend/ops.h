@@ -404,6 +404,25 @@ struct CrossEntropyGrad {
   }
 };
 
+// Where the vocabulary is whole: CrossEntropyStats and CrossEntropyGrad in one, so that a backend can read the logits once.
+struct CrossEntropy {
+  static constexpr const char* kName = "cross_entropy";
+  int64_t vocabulary = 0;
+  WriteGrad write_grad = WriteGrad::yes;
+  Tensor targets;
+  Tensor row_max, row_sum, target_logit;
+  Tensor logits, losses, scalars;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("targets", targets), v.out("row_max", row_max), v.out("row_sum", row_sum), v.out("target_logit", target_logit);
+    v.update("logits", logits), v.out("losses", losses), v.update("scalars", scalars);
+  }
+  CrossEntropyStats stats() const { return {0, vocabulary, logits, targets, row_max, row_sum, target_logit}; }
+  CrossEntropyGrad grad() const {
+    return {0, vocabulary, write_grad, targets, row_max, row_sum, target_logit, logits, losses, scalars};
+  }
+};
+
 // ---------------------------------------------------------------------------------------------------------- optimizer
 
 // squares[r] = sum of squares over ranges[r] of grads, in a fixed order.    grads flat f32; squares [ranges] f64.
@@ -495,6 +514,6 @@ struct RandomNormal {
   X(ResidualAdd)                                                                                                               \
   X(DropoutBackward) X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward)             \
       X(SwigluBackward) X(Rotary) X(AttentionForward) X(AttentionBackward) X(MergeAttention) X(CopyHeads) X(CrossEntropyStats) \
-          X(RescaleSums) X(CrossEntropyGrad) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Fill) X(Copy) X(RandomNormal)
+          X(RescaleSums) X(CrossEntropyGrad) X(CrossEntropy) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Fill) X(Copy) X(RandomNormal)
 
 }  // namespace trireme

@@ -17,7 +17,7 @@ enum class MlpActivation : uint8_t { gelu, gelu_erf, swiglu };  // gelu: the tan
 enum class RecomputeGranularity : uint8_t { none, selective, full };
 enum class RecomputeMethod : uint8_t { uniform, block };
 enum class OnNonfinite : uint8_t { skip, stop };
-enum class BackendKind : uint8_t { cpu, reference };
+enum class BackendKind : uint8_t { automatic, cpu, cuda, reference };
 enum class WindowOrder : uint8_t { random, sequential };  // of samples from files without documents
 enum class BestCheckpoint : uint8_t { lowest_loss, highest_loss };
 enum class AmaxAlgorithm : uint8_t { max, most_recent };
@@ -40,7 +40,7 @@ struct TrainerSettings {                     // trainer.*
   double limit_val_share = 0;                // the same as a share of the validation data; 0: the count holds
   double gradient_clip_val = 1.0;            // 0: no clipping
   OnNonfinite on_nonfinite = OnNonfinite::skip;  // ours: what a NaN or Inf does
-  BackendKind backend = BackendKind::cpu;    // ours
+  BackendKind backend = BackendKind::automatic;  // ours
   int64_t threads = 0;                       // ours: CPU threads of a rank; 0: all this process may use
 };
 

@@ -52,8 +52,12 @@ std::vector<Row<TrainerSettings>> trainer_rows() {
       real("gradient_clip_val", &S::gradient_clip_val, {0, 1e9, Most::included, 0}, "largest gradient norm; null: no clipping"),
       choice("on_nonfinite", &S::on_nonfinite, {{"skip", OnNonfinite::skip}, {"stop", OnNonfinite::stop}},
              "what to do with a step whose gradients are NaN or infinite"),
-      refuse(choice("backend", &S::backend, {{"cpu", BackendKind::cpu}, {"reference", BackendKind::reference}}, "what computes"),
-             {"cuda"}, "this build has no cuda backend; use cpu or reference"),
+      choice("backend", &S::backend,
+             {{"auto", BackendKind::automatic},
+              {"cpu", BackendKind::cpu},
+              {"cuda", BackendKind::cuda},
+              {"reference", BackendKind::reference}},
+             "what computes; auto: the GPU if there is one, else the CPU"),
       integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use"),
   };
 }

@@ -13,7 +13,7 @@ Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, cons
       mesh_(mesh),
       shared_(shared),
       table_(model, dims, dtype, slots, shared, activations) {
-  if (has_head_) head_.emplace(model, dims, dtype, activations, scratch, slots.saved);
+  if (has_head_) head_.emplace(model, dims, dtype, backend, activations, scratch, slots.saved);
 }
 
 Context Gpt::context(const ChunkPass& pass, Mode mode, WeightProducts when) const {

@@ -8,7 +8,8 @@ namespace trireme {
 
 class LossHead {
  public:
-  LossHead(const ModelSettings& model, const Dims& dims, DType dtype, Arena& activations, Arena& scratch, int64_t slots);
+  LossHead(const ModelSettings& model, const Dims& dims, DType dtype, const Backend& backend, Arena& activations, Arena& scratch,
+           int64_t slots);
 
   // Adds the losses of the micro-batch to scalars.loss_sum. In training also makes the gradients of the head and of the final
   // norm's output, which final_norm_backward takes up.
@@ -20,7 +21,7 @@ class LossHead {
                              const BlockWorkspace& w, const PendingSum& before, const BlockGradients& before_grads) const;
 
  private:
-  void join_statistics(const Context& context, Tensor row_max, Tensor row_sum, Tensor target_logit) const;
+  void cross_entropy(const Context& context, const CrossEntropy& op) const;  // of the vocabulary of all ranks
 
   struct Slot {
     Tensor sum;         // [R,C] the residual stream at the end

@@ -88,6 +88,7 @@ void Engine::add_chunks(Arenas& arenas) {
                         .targets = arenas.activations.take({d.N()}, DType::i32),
                         .positions = arenas.activations.take({d.N()}, DType::i32),
                         .row_keys = arenas.activations.take({d.N()}, DType::i64)});
+  batch_free_.resize(batches_.size());
   messages_.emplace(longest, model.batch_p2p_comm ? MessageBatches::yes : MessageBatches::no, backend_, *mesh_.pp,
                     Shape{d.R, d.C}, dtype, arenas.scratch);
 }
@@ -177,8 +178,10 @@ void Engine::check_vocabulary(const HostBatch& host) const {
 }
 
 // With sequences cut over ranks, the rows of this rank: see ring_attention.h.
-void Engine::upload_batch(const DeviceBatch& to, const HostBatch& host) {
+void Engine::upload_batch(size_t slot, const HostBatch& host) {
   check_vocabulary(host);
+  const DeviceBatch& to = batches_[slot];
+  backend_.wait(kCopy, batch_free_[slot]);
   const RankShard& shard = layout_.shard;
   const int64_t B = settings_.model.micro_batch_size, T = settings_.model.encoder_seq_length;
   const int64_t parts = shard.cp_size > 1 ? 2 : 1, length = T / (parts * shard.cp_size);
@@ -216,24 +219,27 @@ void Engine::backward(const Action& action, WeightProducts when) {
 void Engine::compute(const Action& action, const StepInput& input) {
   // A micro-batch comes to a stage with its first chunk.
   const bool comes = action.kind == ActionKind::forward || action.kind == ActionKind::forward_only;
-  if (comes && action.chunk == 0)
-    upload_batch(batches_[static_cast<size_t>(action.slots.batch)], input.batch(action.micro_batch));
+  if (comes && action.chunk == 0) upload_batch(static_cast<size_t>(action.slots.batch), input.batch(action.micro_batch));
   messages_->exchange();
   grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
   switch (action.kind) {
     case ActionKind::forward:
       return forward(action, Mode::training);
     case ActionKind::forward_only:
-      return forward(action, Mode::evaluation);
+      forward(action, Mode::evaluation);
+      break;
     case ActionKind::backward:
-      return backward(action, WeightProducts::now);
+      backward(action, WeightProducts::now);
+      break;
     case ActionKind::backward_input:
-      return backward(action, WeightProducts::later);
+      backward(action, WeightProducts::later);
+      break;
     case ActionKind::backward_weight:
       return chunks_[static_cast<size_t>(action.chunk)].backward_weight({action.slots, {}}, *grads_);
     default:
       CHECK_NEVER("a message is no computation");
   }
+  batch_free_[static_cast<size_t>(action.slots.batch)] = backend_.record(kCompute, "batch_free");
 }
 
 void Engine::run(const Pipeline& pipeline, const StepInput& input) {

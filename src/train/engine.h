@@ -83,7 +83,7 @@ class Engine {
   void forward(const Action& action, Mode mode);
   void backward(const Action& action, WeightProducts when);
   void check_vocabulary(const HostBatch& batch) const;
-  void upload_batch(const DeviceBatch& to, const HostBatch& batch);
+  void upload_batch(size_t slot, const HostBatch& batch);
   void begin(const StepInput& input);
   void optimizer_step();
   void update(size_t bucket);
@@ -105,6 +105,7 @@ class Engine {
   std::optional<Grads> grads_;
   SharedWorkspace workspace_;
   std::vector<DeviceBatch> batches_;  // by slot
+  std::vector<Event> batch_free_;     // by slot: its micro-batch is done with, the next may be copied there
   std::vector<Gpt> chunks_;
   std::optional<PipelineMessages> messages_;
   Tensor scalars_;                    // [kStepScalars] f64

@@ -73,7 +73,7 @@ void Trainer::train_one_step() {
   record_.data_wait_seconds = loader_->waited().seconds - waited_before;
   record_.skipped = !result.finite;
   record_.nonfinite_where = result.nonfinite;
-  const MemoryUse memory = memory_use();
+  const MemoryUse memory = memory_in_use();
   record_.memory_bytes = memory.now;
   record_.peak_memory_bytes = memory.peak;
   telemetry_->step(record_);
@@ -81,6 +81,11 @@ void Trainer::train_one_step() {
   record_.after_checkpoint = false;
   if (!result.finite && settings_.trainer.on_nonfinite == OnNonfinite::stop)
     throw Failure("step {}: {}; stopped, because trainer.on_nonfinite=stop", step_, result.nonfinite);
+}
+
+MemoryUse Trainer::memory_in_use() const {
+  const auto device = backend_->device_memory();
+  return device ? MemoryUse{.now = device->used, .peak = device->used} : memory_use();  // a device's is allocated once
 }
 
 void Trainer::validate() {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "backend/timed_backend.h"
+#include "base/process.h"
 #include "config/settings.h"
 #include "data/loader.h"
 #include "telemetry/benchmark.h"
@@ -60,6 +61,7 @@ class Trainer {
   void close_logs(const RunEnding& ending);
   RunOutcome train_to_the_end();
   void train_one_step();
+  MemoryUse memory_in_use() const;  // of the device that the model is on
   void validate();
   void save_checkpoint();
   void finish_saving();  // waits until the last checkpoint is on the disk, or says why it is not

@@ -93,7 +93,7 @@ RunEnd Trainer::run_end(RunOutcome outcome) const {
   const ExpManagerSettings& logs = settings_.exp_manager;
   RunEnd end{.memory_announced = plan_.total(), .ranks = {}, .places = {}, .next_command = next_command(outcome)};
   for (const auto& [label, bytes] : other_memory_) end.memory_announced += bytes;
-  end.ranks.push_back({.rank = 0, .mean_seconds = summary_->mean_seconds(), .memory_bytes = peak_resident_bytes()});
+  end.ranks.push_back({.rank = 0, .mean_seconds = summary_->mean_seconds(), .memory_bytes = memory_in_use().peak});
   end.places.push_back({"run", folder_.path().string()});
   if (request_.purpose == RunPurpose::benchmark) end.places.push_back({"report", folder_.file("benchmark.json").string()});
   if (saved_step_ >= 0) end.places.push_back({"checkpoint", (folder_.checkpoints() / checkpoint_name(saved_step_)).string()});

@@ -4,7 +4,11 @@
 #include <cstdio>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda_module.h"
 #include "backend/reference/reference_backend.h"
+#ifdef TRIREME_CUDA
+  #include "backend/cuda/cuda_backend.h"
+#endif
 #include "base/process.h"
 #include "base/units.h"
 #include "data/open_dataset.h"
@@ -22,8 +26,12 @@ EngineSettings engine_settings(const Settings& settings) {
   return {.model = settings.model, .precision = settings.trainer.precision, .gradient_clip = settings.trainer.gradient_clip_val};
 }
 
-DevicePeak measured_peak(Backend& backend, Precision precision) {
+DevicePeak peak_of(Backend& backend, Precision precision) {
   const DType dtype = activation_dtype(precision);
+  if (const std::string device = backend.device_name(); !device.empty()) {
+    const auto known = dtype == DType::bf16 ? device_peak(device, PeakPrecision::bf16) : std::nullopt;
+    return known.value_or(DevicePeak{.name = fmt::format("{}, {}: not known", device, trireme::name_of(dtype))});
+  }
   return {.name = fmt::format("measured: {} multiply-adds on registers", trireme::name_of(dtype)),
           .tflops = backend.measure_peak_tflops(dtype)};
 }
@@ -39,6 +47,8 @@ int64_t true_parameter_count(const ModelSettings& model) {
 
 std::unique_ptr<Backend> make_backend(const TrainerSettings& settings) {
   if (settings.backend == BackendKind::reference) return std::make_unique<ReferenceBackend>();
+  if (settings.backend == BackendKind::cuda) return make_cuda_backend();
+  if (settings.backend == BackendKind::automatic && cuda_device_count() > 0) return make_cuda_backend();
   return std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
 }
 
@@ -50,7 +60,7 @@ Trainer::Trainer(RunRequest request)
       rates_{.formula = FlopsFormula::full,
              .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
              .devices = mesh_.size(),
-             .peak = measured_peak(*machine_, settings_.trainer.precision),
+             .peak = peak_of(*machine_, settings_.trainer.precision),
              .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::causal)},
       folder_(RunFolder::choose(settings_.exp_manager, settings_.exp_manager.resume_if_exists ? Resume::yes : Resume::no)) {
   const ExpManagerSettings& logs = settings_.exp_manager;
@@ -72,6 +82,13 @@ Trainer::Trainer(RunRequest request)
   if (settings_.exp_manager.create_checkpoint_callback)
     other_memory_.emplace_back("checkpoint copy", 3 * size_of(DType::f32) * true_parameter_count(model_));
   auto memory = plan_.rows();
+  if (const auto device = backend_->device_memory()) {
+    require_memory(memory, {.ranks = 1, .memory = device->total - device->used});
+    require_memory(other_memory_, resources_here());
+    other_memory_ = {{"driver and libraries", device->used}};  // the rest is in the host's memory
+    open_data();
+    return;
+  }
   memory.insert(memory.end(), other_memory_.begin(), other_memory_.end());
   require_memory(memory, resources_here());
   open_data();
