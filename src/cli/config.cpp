@@ -29,7 +29,7 @@ struct ConfigArguments {
 // What stands between the recipe and a run of it here; empty if nothing does.
 std::string missing_to_run(const Settings& settings) {
   try {
-    require_runnable(settings);
+    require_runnable(settings, 1);
   } catch (const UserError& need) {
     return need.what();
   }

@@ -228,6 +228,15 @@ bool HostGroup::advance(const Call& call) {
   }
 }
 
+Awaited HostGroup::awaited(const Call& call) const {
+  const bool is_message = call.kind == Call::Kind::send || call.kind == Call::Kind::receive;
+  if (!is_message) return {.ranks = members_, .stream = call.stream};
+  // What one end sends on an even edge the other receives on the odd one beside it.
+  const bool has_edges = call.stream.kind == StreamKind::pipeline;
+  return {.ranks = {members_[static_cast<size_t>(call.peer)]},
+          .stream = {call.stream.kind, has_edges ? call.stream.edge ^ 1 : call.stream.edge}};
+}
+
 std::string HostGroup::text(const Call& call) const {
   if (call.kind == Call::Kind::exchange)
     return fmt::format("exchange of messages in group {} (ranks {})", name_, fmt::join(members_, ", "));

@@ -42,6 +42,8 @@ class HostGroup final : public Communicator, private CallGroup {
   };
 
   void enqueue(const Call& call);  // on the compute stream, which is the caller, it is done on return
+  int id() const override { return id_; }
+  Awaited awaited(const Call& call) const override;
   void start(const Call& call) override;
   bool advance(const Call& call) override;
   std::string text(const Call& call) const override;

@@ -7,15 +7,14 @@ namespace trireme {
 
 namespace {
 
-constexpr int64_t kRanksHere = 1;
-
-void require_ranks(const Settings& settings) {
+void require_ranks(const Settings& settings, int64_t here) {
   const int64_t ranks = settings.ranks();
-  if (ranks == kRanksHere) return;
+  if (ranks == here) return;
   throw UserError(
-      "trainer.num_nodes={} with trainer.devices={}: needs {} ranks, and this is {}; use trainer.num_nodes=1 trainer.devices=1{}",
-      settings.trainer.num_nodes, settings.trainer.devices, ranks, kRanksHere,
-      settings.model_ranks() == 1 ? "" : ", with parallel sizes of 1");
+      "trainer.num_nodes={} with trainer.devices={}: needs {} ranks, and this is {}; start it with mpirun -n {}, or use "
+      "trainer.num_nodes=1 trainer.devices={}{}",
+      settings.trainer.num_nodes, settings.trainer.devices, ranks, here, ranks, here,
+      here > 1 || settings.model_ranks() == 1 ? "" : ", with parallel sizes of 1");
 }
 
 struct Need {
@@ -34,8 +33,10 @@ void require_backend(const Settings& settings) {
       model.pipeline_model_parallel_size > 1 && model.activations_checkpoint_granularity != RecomputeGranularity::none;
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
+      {"trainer.backend", settings.trainer.backend == BackendKind::cuda && settings.ranks() > 1,
+       "several ranks run on the CPU; use cpu, or one rank"},
       {"model.fp8", model.fp8.enabled, kCuda},
-      {"model.enable_cuda_graph", model.enable_cuda_graph, kCuda},
+      {"model.enable_cuda_graph", model.cuda_graph == CudaGraph::yes, kCuda},
       {"model.nsys_profile.enabled", model.profile.enabled, kCuda},
       {"model.num_micro_batches_with_partial_activation_checkpoints",
        recomputes_in_stages && model.num_micro_batches_with_partial_activation_checkpoints > 0,
@@ -63,8 +64,8 @@ void require_backend(const Settings& settings) {
 
 }  // namespace
 
-void require_runnable(const Settings& settings) {
-  require_ranks(settings);
+void require_runnable(const Settings& settings, int64_t ranks_here) {
+  require_ranks(settings, ranks_here);
   require_backend(settings);
 }
 
@@ -79,6 +80,7 @@ std::vector<std::string> idle_settings(const Settings& settings) {
     bool acts;
   };
   const Idle table[] = {
+      {"trainer.rank_timeout", settings.ranks() > 1},
       {"model.sequence_parallel", model.tensor_model_parallel_size > 1},
       {"model.ub_tp_comm_overlap", model.tensor_model_parallel_size > 1},
       {"model.overlap_p2p_comm", pipelined},

@@ -17,6 +17,7 @@ enum class MlpActivation : uint8_t { gelu, gelu_erf, swiglu };  // gelu: the tan
 enum class RecomputeGranularity : uint8_t { none, selective, full };
 enum class RecomputeMethod : uint8_t { uniform, block };
 enum class OnNonfinite : uint8_t { skip, stop };
+enum class CudaGraph : uint8_t { where_it_pays, yes, no };
 enum class BackendKind : uint8_t { automatic, cpu, cuda, reference };
 enum class WindowOrder : uint8_t { random, sequential };  // of samples from files without documents
 enum class BestCheckpoint : uint8_t { lowest_loss, highest_loss };
@@ -41,7 +42,8 @@ struct TrainerSettings {                     // trainer.*
   double gradient_clip_val = 1.0;            // 0: no clipping
   OnNonfinite on_nonfinite = OnNonfinite::skip;  // ours: what a NaN or Inf does
   BackendKind backend = BackendKind::automatic;  // ours
-  int64_t threads = 0;                       // ours: CPU threads of a rank; 0: all this process may use
+  int64_t threads = 0;                       // ours: CPU threads of a rank; 0: all it may use, shared with the ranks beside it
+  int64_t rank_timeout = 600;                // ours: seconds that a rank waits for others
 };
 
 struct CheckpointSettings {                  // exp_manager.checkpoint_callback_params.*
@@ -117,8 +119,10 @@ struct DataSettings {                        // model.data.*
 
 struct TokenizerSettings {                   // model.tokenizer.*
   std::string library = "megatron";          // or sentencepiece, huggingface
-  std::string type;                          // GPT2BPETokenizer, bpe, ...
-  std::string model;                         // the file of a sentencepiece model
+  std::string type;                          // GPT2BPETokenizer, bpe, ...; huggingface: a name, or a folder
+  std::string model;                         // a file: of a sentencepiece model, or what vocab_file can be
+  std::string vocab_file;                    // vocab.json, tokenizer.json or *.tiktoken
+  std::string merge_file;                    // merges.txt; empty: the one beside vocab_file
 };
 
 struct Fp8Settings {                         // model.fp8 and model.fp8_*
@@ -158,7 +162,7 @@ struct ModelSettings {                       // model.*
   bool overlap_p2p_comm = false;
   bool batch_p2p_comm = true;
   bool ub_tp_comm_overlap = false;
-  bool enable_cuda_graph = false;
+  CudaGraph cuda_graph = CudaGraph::where_it_pays;
   Fp8Settings fp8;
   int64_t encoder_seq_length = 2048;         // T
   int64_t max_position_embeddings = 2048;    // P

@@ -58,7 +58,8 @@ std::vector<Row<TrainerSettings>> trainer_rows() {
               {"cuda", BackendKind::cuda},
               {"reference", BackendKind::reference}},
              "what computes; auto: the GPU if there is one, else the CPU"),
-      integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use"),
+      integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use, shared with the ranks beside it"),
+      integer("rank_timeout", &S::rank_timeout, {1, 1 << 20}, "seconds that a rank waits for others before the job fails"),
   };
 }
 
@@ -163,8 +164,11 @@ std::vector<Row<TokenizerSettings>> tokenizer_rows() {
   using S = TokenizerSettings;
   return {
       text_choice("library", &S::library, {"megatron", "sentencepiece", "huggingface"}, "where the tokenizer comes from"),
-      text("type", &S::type, "", "the tokenizer; megatron's GPT2BPETokenizer has 50257 tokens"),
-      text("model", &S::model, "", "file of a sentencepiece model"),
+      text("type", &S::type, "",
+           "the tokenizer; megatron's GPT2BPETokenizer has 50257 tokens; huggingface: a folder with its tokenizer.json"),
+      text("model", &S::model, "", "the tokenizer's file; a sentencepiece model is known by name, but not read"),
+      text("vocab_file", &S::vocab_file, "", "vocab.json, tokenizer.json or a .tiktoken file; null, and no model: bytes"),
+      text("merge_file", &S::merge_file, "", "merges.txt of vocab_file; null: the one beside it"),
   };
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/large_array.h"
 #include "base/mapped_file.h"
 #include "data/number_array.h"
 
@@ -53,7 +54,7 @@ class NewNumbers {
  private:
   NpyShape shape_;
   std::optional<MappedOutput> file_;
-  std::vector<int64_t> memory_;  // aligned for every type
+  LargeArray<std::byte> memory_;
   std::span<std::byte> data_;
 };
 

@@ -178,10 +178,8 @@ void Engine::check_vocabulary(const HostBatch& host) const {
 }
 
 // With sequences cut over ranks, the rows of this rank: see ring_attention.h.
-void Engine::upload_batch(size_t slot, const HostBatch& host) {
+void Engine::upload_batch(const DeviceBatch& to, const HostBatch& host) {
   check_vocabulary(host);
-  const DeviceBatch& to = batches_[slot];
-  backend_.wait(kCopy, batch_free_[slot]);
   const RankShard& shard = layout_.shard;
   const int64_t B = settings_.model.micro_batch_size, T = settings_.model.encoder_seq_length;
   const int64_t parts = shard.cp_size > 1 ? 2 : 1, length = T / (parts * shard.cp_size);
@@ -216,30 +214,44 @@ void Engine::backward(const Action& action, WeightProducts when) {
   chunks_[static_cast<size_t>(action.chunk)].backward(pass, when, d_output, d_input, *weights_, *grads_);
 }
 
+// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
+void Engine::repeat(const Action& action, const std::function<void()>& work) {
+  if (mesh_.size() > 1 || settings_.model.cuda_graph == CudaGraph::no) return work();
+  uint64_t key = static_cast<uint64_t>(action.kind);
+  for (const int64_t part : {action.chunk, action.slots.batch, action.slots.saved, action.slots.inputs, action.slots.gradients})
+    key = key << 12 | static_cast<uint64_t>(part);
+  backend_.repeat(kCompute, key, work);
+}
+
 void Engine::compute(const Action& action, const StepInput& input) {
   // A micro-batch comes to a stage with its first chunk.
   const bool comes = action.kind == ActionKind::forward || action.kind == ActionKind::forward_only;
-  if (comes && action.chunk == 0) upload_batch(static_cast<size_t>(action.slots.batch), input.batch(action.micro_batch));
+  Event& batch_free = batch_free_[static_cast<size_t>(action.slots.batch)];
+  if (comes && action.chunk == 0) {
+    backend_.wait(kCopy, batch_free);
+    upload_batch(batches_[static_cast<size_t>(action.slots.batch)], input.batch(action.micro_batch));
+  }
   messages_->exchange();
   grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
+  repeat(action, [&] { enqueue(action); });
+  if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
+}
+
+void Engine::enqueue(const Action& action) {
   switch (action.kind) {
     case ActionKind::forward:
       return forward(action, Mode::training);
     case ActionKind::forward_only:
-      forward(action, Mode::evaluation);
-      break;
+      return forward(action, Mode::evaluation);
     case ActionKind::backward:
-      backward(action, WeightProducts::now);
-      break;
+      return backward(action, WeightProducts::now);
     case ActionKind::backward_input:
-      backward(action, WeightProducts::later);
-      break;
+      return backward(action, WeightProducts::later);
     case ActionKind::backward_weight:
       return chunks_[static_cast<size_t>(action.chunk)].backward_weight({action.slots, {}}, *grads_);
     default:
       CHECK_NEVER("a message is no computation");
   }
-  batch_free_[static_cast<size_t>(action.slots.batch)] = backend_.record(kCompute, "batch_free");
 }
 
 void Engine::run(const Pipeline& pipeline, const StepInput& input) {

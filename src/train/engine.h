@@ -82,8 +82,10 @@ class Engine {
   void compute(const Action& action, const StepInput& input);
   void forward(const Action& action, Mode mode);
   void backward(const Action& action, WeightProducts when);
+  void repeat(const Action& action, const std::function<void()>& work);
+  void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;
-  void upload_batch(size_t slot, const HostBatch& batch);
+  void upload_batch(const DeviceBatch& to, const HostBatch& batch);
   void begin(const StepInput& input);
   void optimizer_step();
   void update(size_t bucket);

@@ -1,8 +1,25 @@
 #include "train/memory_plan.h"
 
+#include <set>
+
 #include "base/units.h"
+#include "comm/rank_place.h"
+#include "train/engine_checkpoint.h"
 
 namespace trireme {
+namespace {
+
+std::string holdings_of(const FlatLayout& layout) {
+  std::set<int> layers;
+  for (const ParameterRow& row : layout.table)
+    if (row.owner == Owner::block) layers.insert(static_cast<int>(row.layer));
+  std::string text = fmt::format("layers {}", range_text({layers.begin(), layers.end()}));
+  if (layout.shard.first_stage()) text = "embedding, " + text;
+  if (layout.shard.last_stage()) text += ", head";
+  return text;
+}
+
+}  // namespace
 
 MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place,
                        StepLog* keep) {
@@ -22,6 +39,8 @@ MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, in
   plan.ops = log.ops;
   plan.flops = log.flops;
   plan.bytes_moved = log.bytes_moved;
+  plan.checkpoint_copy = saved_bytes(engine.layout());
+  plan.holdings = holdings_of(engine.layout());
   return plan;
 }
 

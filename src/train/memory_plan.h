@@ -15,6 +15,8 @@ struct MemoryPlan {
   Arenas arenas = Arenas::measuring();  // peaks are what the run needs
   int64_t backend_scratch = 0;          // working memory of the backend's ops
   int64_t communication = 0;            // working memory of collectives
+  int64_t checkpoint_copy = 0;          // what this rank saves, if the run has checkpoints; not in rows()
+  std::string holdings;                 // what this rank holds of the model: "embedding, layers 0-5"
   int64_t ops = 0;                      // of one step
   double flops = 0;                     // of one step: what is executed, recompute included
   int64_t bytes_moved = 0;              // of one step: operands read and written

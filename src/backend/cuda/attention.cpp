@@ -47,7 +47,7 @@ bool served(const Op& op) {
   const Tensor& packed = op.q.packed;
   const int64_t D = packed.shape[3];
   return packed.dtype == DType::bf16 && D % 8 == 0 && D <= 128 && op.k.packed.shape == packed.shape &&
-         op.v.packed.shape == packed.shape && op.key_length == packed.shape[1];
+         op.v.packed.shape == packed.shape && op.key_length == packed.shape[1] && op.first_key == 0;
 }
 
 void check(fe::error_t error, const char* what) {
@@ -157,11 +157,10 @@ struct Attention::Graphs {
     return *graph;
   }
 
-  void execute(CachedGraph& graph, TensorPack& tensors, const Dropout& dropout, int64_t first_key, void* workspace,
-               cudaStream_t stream) {
+  void execute(CachedGraph& graph, TensorPack& tensors, const Dropout& dropout, void* workspace, cudaStream_t stream) {
     if (dropout.active()) {
       auto* seeds = reinterpret_cast<int64_t*>(static_cast<char*>(workspace) + graph.seeds_at());
-      write_attention_seed(dropout, first_key, seeds, stream);
+      write_attention_seed(dropout, seeds, stream);
       tensors[kSeed] = seeds;
       tensors[kOffset] = seeds + 1;
     }
@@ -189,14 +188,14 @@ int64_t Attention::workspace_bytes(const AttentionBackward& op) { return graphs_
 void Attention::run(const AttentionForward& op, void* workspace, cudaStream_t stream) {
   TensorPack tensors{
       {kQ, first_head(op.q)}, {kK, first_head(op.k)}, {kV, first_head(op.v)}, {kOut, op.out.data}, {kStats, op.lse.data}};
-  graphs_->execute(graphs_->of(op), tensors, op.dropout, op.first_key, workspace, stream);
+  graphs_->execute(graphs_->of(op), tensors, op.dropout, workspace, stream);
 }
 
 void Attention::run(const AttentionBackward& op, void* workspace, cudaStream_t stream) {
   TensorPack tensors{{kQ, first_head(op.q)},    {kK, first_head(op.k)},    {kV, first_head(op.v)},
                      {kOut, op.out.data},       {kStats, op.lse.data},     {kDOut, op.d_out.data},
                      {kDQ, first_head(op.d_q)}, {kDK, first_head(op.d_k)}, {kDV, first_head(op.d_v)}};
-  graphs_->execute(graphs_->of(op), tensors, op.dropout, op.first_key, workspace, stream);
+  graphs_->execute(graphs_->of(op), tensors, op.dropout, workspace, stream);
 }
 
 }  // namespace trireme::cuda

@@ -7,8 +7,8 @@
 
 namespace trireme::cuda {
 
-// seeds[0] = seed and site of the dropout and the first key's position, seeds[1] = the first row's key, so that every layer and micro-batch has draws of its
+// seeds[0] = seed and site of the dropout, seeds[1] = the first row's key, so that every layer and micro-batch has draws of its
 // own and a repeated step repeats them.
-void write_attention_seed(const Dropout& dropout, int64_t first_key, int64_t* seeds, cudaStream_t stream);
+void write_attention_seed(const Dropout& dropout, int64_t* seeds, cudaStream_t stream);
 
 }  // namespace trireme::cuda

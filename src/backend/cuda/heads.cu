@@ -1,4 +1,4 @@
-// Heads of packed tensors: rotary positions, copies into a cache, and results of attention joined.
+// Heads of packed tensors: rotary positions, and copies into a cache.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -67,23 +67,6 @@ struct CopyRows {
   }
 };
 
-// A warp joins one head [D] of one position.
-template <class T>
-__global__ void merge(int64_t rows, int64_t T_, int64_t H, int64_t D, const T* part_out, const float* part_lse, T* out,
-                      float* lse) {
-  const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;  // of [B,T,H]
-  const int lane = threadIdx.x % kWarp;
-  if (row >= rows) return;
-  const int64_t head = row % H, t = row / H % T_, b = row / H / T_, statistic = (b * H + head) * T_ + t;
-  const float a = lse[statistic], part = part_lse[statistic], highest = fmaxf(a, part);
-  const float joined = highest + logf(expf(a - highest) + expf(part - highest));
-  const float weight = expf(a - joined), part_weight = expf(part - joined);
-  for (int64_t d = row * D + lane; d < (row + 1) * D; d += kWarp)
-    out[d] = from_float<T>(weight * to_float(out[d]) + part_weight * to_float(part_out[d]));
-  __syncwarp();
-  if (lane == 0) lse[statistic] = joined;
-}
-
 template <class T>
 T* first_head(const HeadsView& view) {
   CHECK_EQ(view.packed.shape.rank(), 4);
@@ -149,21 +132,6 @@ void CudaBackend::run(Stream stream, const CopyHeads& op) {
     with_width<T>(D, {body.from, body.to}, [&]<int W>(std::integral_constant<int, W>) {
       for_each_pack<W>(this->stream(stream), B * T_from * width, body, CopyHeads::kName);
     });
-  });
-}
-
-void CudaBackend::run(Stream stream, const MergeAttention& op) {
-  const Shape& shape = op.out.shape;  // [B,T,H,D]
-  CHECK_EQ(op.part_out.shape, shape);
-  CHECK_EQ(op.lse.shape, Shape({shape[0], shape[2], shape[1]}));
-  CHECK_EQ(op.part_lse.shape, op.lse.shape);
-  const int64_t rows = shape[0] * shape[1] * shape[2];
-  constexpr int kThreads = 128;
-  with_act(op.out.dtype, [&]<class T>(T) {
-    merge<T><<<blocks_for(rows * kWarp, kThreads), kThreads, 0, this->stream(stream)>>>(
-        rows, shape[1], shape[2], shape[3], data_of<const T>(op.part_out), data_of<const float>(op.part_lse), data_of<T>(op.out),
-        data_of<float>(op.lse));
-    check_launch(MergeAttention::kName);
   });
 }
 

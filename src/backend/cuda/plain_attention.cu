@@ -50,7 +50,7 @@ struct Problem {
     if (dropout.row_keys == nullptr) return 1;
     const PhiloxBlock bits =
         dropout_block(dropout.seed, dropout.site + static_cast<uint32_t>(h), dropout.row_keys[b * Tq + i], first_key + j);
-    return bits[(first_key + j) % 4] >= dropout.threshold ? dropout.scale : 0;
+    return bits[j % 4] >= dropout.threshold ? dropout.scale : 0;
   }
 };
 
@@ -155,9 +155,26 @@ __global__ void key_gradient_kernel(Gradients<T> grad, Heads<const T> q, Heads<c
   }
 }
 
-__global__ void seed_kernel(DropoutArguments dropout, int64_t first_key, int64_t* seeds) {
-  seeds[0] = static_cast<int64_t>((dropout.seed ^ (uint64_t{dropout.site} << 32)) + static_cast<uint64_t>(first_key));
+__global__ void seed_kernel(DropoutArguments dropout, int64_t* seeds) {
+  seeds[0] = static_cast<int64_t>(dropout.seed ^ (uint64_t{dropout.site} << 32));
   seeds[1] = dropout.row_keys[0] * 4;  // a multiple of what one draw gives
+}
+
+// A warp for each row of a head.
+template <class T>
+__global__ void merge_kernel(int64_t rows, int64_t time, int64_t H, int64_t D, const T* part_out, const float* part_lse, T* out,
+                             float* lse) {
+  const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;  // of [B,T,H]
+  const int lane = threadIdx.x % kWarp;
+  if (row >= rows) return;
+  const int64_t h = row % H, t = row / H % time, b = row / H / time, at = (b * H + h) * time + t;
+  const float here = lse[at], there = part_lse[at], larger = fmaxf(here, there);
+  const float joined = larger + log1pf(expf(fminf(here, there) - larger));
+  const float keep = expf(here - joined), add = expf(there - joined);
+  for (int64_t d = row * D + lane; d < (row + 1) * D; d += kWarp)
+    out[d] = from_float<T>(keep * to_float(out[d]) + add * to_float(part_out[d]));
+  __syncwarp();
+  if (lane == 0) lse[at] = joined;
 }
 
 constexpr int kThreads = 128;
@@ -188,9 +205,26 @@ void plain_attention_backward(const AttentionBackward& op, cudaStream_t stream) 
   });
 }
 
-void write_attention_seed(const Dropout& dropout, int64_t first_key, int64_t* seeds, cudaStream_t stream) {
-  seed_kernel<<<1, 1, 0, stream>>>(DropoutArguments::of(dropout), first_key, seeds);
+void write_attention_seed(const Dropout& dropout, int64_t* seeds, cudaStream_t stream) {
+  seed_kernel<<<1, 1, 0, stream>>>(DropoutArguments::of(dropout), seeds);
   check_launch("seed_kernel");
 }
 
 }  // namespace trireme::cuda
+
+namespace trireme {
+
+using namespace cuda;
+
+void CudaBackend::run(Stream stream, const MergeAttention& op) {
+  const Shape& shape = op.out.shape;
+  const int64_t rows = shape[0] * shape[1] * shape[2];
+  with_act(op.out.dtype, [&]<class T>(T) {
+    merge_kernel<T><<<blocks_of_warps(rows), kThreads, 0, this->stream(stream)>>>(
+        rows, shape[1], shape[2], shape[3], data_of<const T>(op.part_out), data_of<const float>(op.part_lse), data_of<T>(op.out),
+        data_of<float>(op.lse));
+    check_launch(MergeAttention::kName);
+  });
+}
+
+}  // namespace trireme
