@@ -1,7 +1,9 @@
 // The op interface: one virtual function per op of ops.h, and the few things around them that depend on the machine. The
-// model never knows which backend it runs on. Implementations: reference (the executable specification), cpu, cost.
+// model never knows which backend it runs on. Implementations: reference (the executable specification), cpu, cuda, cost.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "backend/ops.h"
@@ -9,6 +11,10 @@
 #include "tensor/arena.h"
 
 namespace trireme {
+
+struct DeviceMemory {
+  int64_t used = 0, total = 0;  // bytes; used by all programs
+};
 
 class Backend {
  public:
@@ -26,6 +32,10 @@ class Backend {
 #undef TRIREME_DECLARE_SCRATCH
   virtual void set_scratch(Stream stream, Tensor scratch) = 0;  // [bytes] u8; stays the caller's
 
+  // Work on one stream that is enqueued again and again with the same operands; `key` tells it from other such work. A backend
+  // may note what `enqueue` does and do that again without asking.
+  virtual void repeat(Stream, uint64_t /*key*/, const std::function<void()>& enqueue) { enqueue(); }
+
   virtual Event record(Stream stream, const char* name) = 0;  // reached when all earlier work of the stream is done
   virtual void wait(Stream stream, const Event& event) = 0;   // later work of the stream starts after the event
   virtual void synchronize(const Event& event) = 0;           // the host waits
@@ -34,9 +44,14 @@ class Backend {
   virtual void upload(Stream stream, const void* from, Tensor to) = 0;  // host -> device, to.bytes()
   virtual void download(Stream stream, Tensor from, void* to) = 0;      // device -> host; valid after an event
 
+  // Rows from which on a product is as fast as it gets here: how long the pieces are that the loss head works on.
+  virtual int64_t full_speed_rows() const { return 2048; }
   // The most products of this dtype could reach here, for backends that have to find out; 0 where it is not known.
   virtual double measure_peak_tflops(DType) { return 0; }
-  virtual std::string description() const = 0;  // one line for the start of a run
+  // Of a device with memory of its own; backends on host memory have none.
+  virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
+  virtual std::string device_name() const { return ""; }  // as its driver calls it
+  virtual std::string description() const = 0;            // one line for the start of a run
 };
 
 }  // namespace trireme

@@ -35,7 +35,10 @@ class TimedBackend final : public Backend {
   Memory allocate(int64_t bytes) override { return inner_.allocate(bytes); }
   void upload(Stream stream, const void* from, Tensor to) override { inner_.upload(stream, from, to); }
   void download(Stream stream, Tensor from, void* to) override { inner_.download(stream, from, to); }
+  int64_t full_speed_rows() const override { return inner_.full_speed_rows(); }
   double measure_peak_tflops(DType dtype) override { return inner_.measure_peak_tflops(dtype); }
+  std::optional<DeviceMemory> device_memory() const override { return inner_.device_memory(); }
+  std::string device_name() const override { return inner_.device_name(); }
   std::string description() const override { return inner_.description(); }
 
   // One line an op that was called, the most expensive first: calls, seconds, share, TFLOP/s, GB/s.

@@ -10,7 +10,7 @@ namespace trireme {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-inline PhiloxBlock philox(uint64_t key, PhiloxBlock counter) {
+constexpr PhiloxBlock philox(uint64_t key, PhiloxBlock counter) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53} * counter[0];
@@ -24,7 +24,7 @@ inline PhiloxBlock philox(uint64_t key, PhiloxBlock counter) {
 }
 
 // Uniform in (0, 1), never 0 or 1.
-inline double uniform_open(uint32_t bits) { return (bits + 0.5) * (1.0 / 4294967296.0); }
+constexpr double uniform_open(uint32_t bits) { return (bits + 0.5) * (1.0 / 4294967296.0); }
 
 // Four independent standard normals from one block (Box-Muller).
 inline std::array<double, 4> normals(const PhiloxBlock& bits) {
@@ -42,12 +42,12 @@ inline std::array<double, 4> normals(const PhiloxBlock& bits) {
 // The block that holds element `index / 4` of a dropout row: keyed by what is dropped (row = sample and position, column), its
 // site in the model, and the head for attention probabilities. Lane index % 4 belongs to the element; it is kept if
 // its bits are >= dropout_threshold(probability).
-inline PhiloxBlock dropout_block(uint64_t seed, uint32_t site, int64_t row_key, int64_t index) {
+constexpr PhiloxBlock dropout_block(uint64_t seed, uint32_t site, int64_t row_key, int64_t index) {
   return philox(seed,
                 {static_cast<uint32_t>(index >> 2), site, static_cast<uint32_t>(row_key), static_cast<uint32_t>(row_key >> 32)});
 }
 
-inline uint32_t dropout_threshold(float probability) {
+constexpr uint32_t dropout_threshold(float probability) {
   return static_cast<uint32_t>(static_cast<double>(probability) * 4294967296.0);
 }
 

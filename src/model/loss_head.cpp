@@ -3,23 +3,17 @@
 #include <algorithm>
 
 namespace trireme {
-namespace {
-
-// Enough rows to read the head's weights once for many products, few enough that the logits stay small beside the model.
-constexpr int64_t kMostChunkRows = 2048;
-
-}  // namespace
-
-LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, Arena& activations, Arena& scratch, int64_t slots)
-    : chunk_rows_(std::min(kMostChunkRows, d.N())) {
+LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, const Backend& backend, Arena& activations,
+                   Arena& scratch, int64_t slots)
+    : chunk_rows_(std::min(backend.full_speed_rows(), d.N())) {
   const bool has_mean = model.normalization != Normalization::rmsnorm;
   for (int64_t i = 0; i < slots; ++i) {
     Slot slot;
-    slot.sum = activations.take({d.N(), d.C}, dtype);
-    slot.normed = activations.take({d.N(), d.C}, dtype);
-    if (has_mean) slot.mean = activations.take({d.N()}, DType::f32);
-    slot.rstd = activations.take({d.N()}, DType::f32);
-    slot.d_normed = activations.take({d.N(), d.C}, dtype);
+    slot.sum = activations.take({d.R, d.C}, dtype);
+    slot.normed = activations.take({d.R, d.C}, dtype);
+    if (has_mean) slot.mean = activations.take({d.R}, DType::f32);
+    slot.rstd = activations.take({d.R}, DType::f32);
+    slot.d_normed = activations.take({d.R, d.C}, dtype);
     slots_.push_back(slot);
   }
   logits_ = scratch.take({chunk_rows_, d.V_padded}, dtype);
@@ -48,51 +42,50 @@ void LossHead::forward(const Context& context, int64_t slot_index, const HeadPar
                                                     .out = slot.normed,
                                                     .mean = slot.mean,
                                                     .rstd = slot.rstd});
+  const Tensor all_normed = context.linear.all_rows(slot.normed), d_normed = context.linear.row_sums(slot.d_normed);
   for (int64_t begin = 0; begin < d.N(); begin += chunk_rows_) {
     const int64_t rows = std::min(chunk_rows_, d.N() - begin);
-    const Tensor normed = slot.normed.rows(begin, rows), targets = context.batch.targets.rows(begin, rows);
+    const Tensor normed = all_normed.rows(begin, rows), targets = context.batch.targets.rows(begin, rows);
     const Tensor logits = logits_.rows(0, rows), losses = losses_.rows(begin, rows);
     const Tensor row_max = row_max_.rows(0, rows), row_sum = row_sum_.rows(0, rows), target_logit = target_logit_.rows(0, rows);
-    context.linear.column_forward({.x = normed, .weight = weights.head, .out = logits});
-    context.backend.run(kCompute, CrossEntropyStats{.first_column = d.V_first,
-                                                    .vocabulary = d.V_here(),
-                                                    .logits = logits,
-                                                    .targets = targets,
-                                                    .row_max = row_max,
-                                                    .row_sum = row_sum,
-                                                    .target_logit = target_logit});
-    join_statistics(context, row_max, row_sum, target_logit);
-    context.backend.run(kCompute, CrossEntropyGrad{.first_column = d.V_first,
-                                                   .vocabulary = d.V_here(),
-                                                   .write_grad = training ? WriteGrad::yes : WriteGrad::no,
-                                                   .targets = targets,
-                                                   .row_max = row_max,
-                                                   .row_sum = row_sum,
-                                                   .target_logit = target_logit,
-                                                   .logits = logits,
-                                                   .losses = losses,
-                                                   .scalars = scalars});
+    context.backend.run(kCompute, LinearForward{.x = normed, .weight = weights.head, .out = logits});
+    cross_entropy(context, {.vocabulary = d.V_here(),
+                            .write_grad = training ? WriteGrad::yes : WriteGrad::no,
+                            .targets = targets,
+                            .row_max = row_max,
+                            .row_sum = row_sum,
+                            .target_logit = target_logit,
+                            .logits = logits,
+                            .losses = losses,
+                            .scalars = scalars});
     if (!training) continue;
-    context.linear.weight_grad({.x = normed, .d_out = logits, .d_weight = grads.head});
-    context.linear.column_input_grad({.d_out = logits, .weight = weights.head, .d_x = slot.d_normed.rows(begin, rows)});
+    context.backend.run(kCompute, LinearWeightGrad{.x = normed, .d_out = logits, .d_weight = grads.head});
+    context.backend.run(kCompute, LinearInputGrad{.d_out = logits, .weight = weights.head, .d_x = d_normed.rows(begin, rows)});
   }
+  if (training) context.linear.sum_rows(d_normed, slot.d_normed);
 }
 
-// The statistics of the whole vocabulary from those of its parts.
-void LossHead::join_statistics(const Context& context, Tensor row_max, Tensor row_sum, Tensor target_logit) const {
-  if (context.tp.size() == 1) return;
-  const Tensor part_max = part_max_.rows(0, row_max.shape[0]);
-  context.backend.run(kCompute, Copy{.from = row_max, .to = part_max});
-  context.tp.all_reduce(kCompute, row_max, Reduce::max);
-  context.backend.run(kCompute, RescaleSums{.part_max = part_max, .row_max = row_max, .row_sum = row_sum});
-  context.tp.all_reduce(kCompute, row_sum, Reduce::sum);
-  context.tp.all_reduce(kCompute, target_logit, Reduce::sum);
+void LossHead::cross_entropy(const Context& context, const CrossEntropy& op) const {
+  if (context.tp.size() == 1) return context.backend.run(kCompute, op);
+  CrossEntropyStats stats = op.stats();
+  CrossEntropyGrad grad = op.grad();
+  stats.first_column = grad.first_column = context.dims.V_first;
+  context.backend.run(kCompute, stats);
+  // The statistics of the whole vocabulary from those of its parts.
+  const Tensor part_max = part_max_.rows(0, op.row_max.shape[0]);
+  context.backend.run(kCompute, Copy{.from = op.row_max, .to = part_max});
+  context.tp.all_reduce(kCompute, op.row_max, Reduce::max);
+  context.backend.run(kCompute, RescaleSums{.part_max = part_max, .row_max = op.row_max, .row_sum = op.row_sum});
+  context.tp.all_reduce(kCompute, op.row_sum, Reduce::sum);
+  context.tp.all_reduce(kCompute, op.target_logit, Reduce::sum);
+  context.backend.run(kCompute, grad);
 }
 
-PendingGrad LossHead::final_norm_backward(const Context& context, int64_t slot_index, const HeadParameters& weights,
-                                          const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before) const {
+Tensor LossHead::final_norm_backward(const Context& context, int64_t slot_index, const HeadParameters& weights,
+                                     const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before,
+                                     const BlockGradients& before_grads) const {
   const Slot& slot = slots_[static_cast<size_t>(slot_index)];
-  const bool dropout = context.hidden_dropout_active();
+  const PendingGradPlaces places = grad_places(before, w, before_grads);
   context.backend.run(kCompute, ResidualNormBackward{.kind = norm_kind(context.model.normalization),
                                                      .sum = slot.sum,
                                                      .weight = weights.norm_weight,
@@ -102,11 +95,11 @@ PendingGrad LossHead::final_norm_backward(const Context& context, int64_t slot_i
                                                      .dropout = before.dropout,
                                                      .dropout2 = before.dropout2,
                                                      .d_sum = w.d_sum,
-                                                     .d_branch = dropout ? w.d_branch1 : Tensor{},
-                                                     .d_branch2 = dropout && before.branch2 ? w.d_branch2 : Tensor{},
+                                                     .d_branch = places.d_branch,
+                                                     .d_branch2 = places.d_branch2,
                                                      .d_weight = grads.norm_weight,
                                                      .d_bias = grads.norm_bias});
-  return {.d_sum = w.d_sum, .d_branch = w.d_branch1, .d_branch2 = w.d_branch2};
+  return w.d_sum;
 }
 
 }  // namespace trireme

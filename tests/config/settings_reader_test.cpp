@@ -207,7 +207,6 @@ TEST(SettingsReader, ValuesThatNoSettingAccepts) {
       {"model.data.data_impl", "retro", "model.data.data_impl=retro: expected mock, mock_legacy, text, mmap, flat or llmc"},
       {"model.data.data_prefix", "{train: [a], dev: [b]}",
        "model.data.data_prefix={train:[a],dev:[b]}: expected train, validation and test, not dev"},
-      {"trainer.backend", "cuda", "trainer.backend=cuda: this build has no cuda backend; use cpu or reference"},
       {"model.data.seq_length", "1024", "model.data.seq_length=1024: must equal model.encoder_seq_length=2048"},
       {"exp_manager.name", "[a]", "exp_manager.name=[a]: expected text"},
   };

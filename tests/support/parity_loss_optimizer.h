@@ -85,6 +85,34 @@ inline void check(Parity& parity, Case<CrossEntropyGrad>) {
       }
 }
 
+inline void check(Parity& parity, Case<CrossEntropy>) {
+  for (const DType act : kActDTypes)
+    for (const LogitsShape& shape : kLogits)
+      for (const WriteGrad write_grad : {WriteGrad::no, WriteGrad::yes}) {
+        const auto [N, V, vocabulary, first] = shape;
+        if (first != 0) continue;
+        HostTensors tensors;
+        const CrossEntropy op{.vocabulary = vocabulary,
+                              .write_grad = write_grad,
+                              .targets = masked_targets(tensors, shape),
+                              .row_max = tensors.uniform({N}, DType::f32),
+                              .row_sum = tensors.uniform({N}, DType::f32),
+                              .target_logit = tensors.uniform({N}, DType::f32),
+                              .logits = tensors.uniform({N, V}, act, -20, 20),
+                              .losses = tensors.uniform({N}, DType::f32),
+                              .scalars = tensors.uniform({kStepScalars}, DType::f64, 0.25, 0.5)};
+        const auto terms = static_cast<double>(vocabulary);
+        // A probability has the relative error of the row's sum.
+        const Tolerances tolerances{
+            {"row_sum", {.terms = terms, .size = 1}},
+            {"logits", {.terms = 4 + std::sqrt(terms), .size = 0.5, .same_zeros = write_grad == WriteGrad::yes}},
+            {"losses", {.terms = 2, .size = 60}},
+            {"scalars", {.terms = static_cast<double>(N), .size = 60}}};
+        parity.expect(op, act, tolerances, fmt::format("N={} V={} write {}", N, V, static_cast<int>(write_grad)));
+        tensors.expect_untouched_outside();
+      }
+}
+
 inline void check(Parity& parity, Case<SquaredNorms>) {
   HostTensors tensors;
   const FlatRange ranges[] = {{0, 1}, {3, 5}, {8, 0}, {8, 77}, {100, 200000}};

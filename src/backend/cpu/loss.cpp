@@ -86,4 +86,9 @@ void CpuBackend::run(Stream, const CrossEntropyGrad& op) {
   });
 }
 
+void CpuBackend::run(Stream stream, const CrossEntropy& op) {
+  run(stream, op.stats());
+  run(stream, op.grad());
+}
+
 }  // namespace trireme

@@ -46,4 +46,9 @@ void ReferenceBackend::run(Stream, const CrossEntropyGrad& op) {
   scalar_slot(op.scalars, StepScalar::loss_sum) += loss_sum;
 }
 
+void ReferenceBackend::run(Stream stream, const CrossEntropy& op) {
+  run(stream, op.stats());
+  run(stream, op.grad());
+}
+
 }  // namespace trireme

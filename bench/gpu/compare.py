@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Trains the same models with trireme and with PyTorch on the same GPU, in turns, and compares their tokens per second.
+
+  bench/gpu/compare.py                                       all cases in bf16, three rounds; writes a report
+  bench/gpu/compare.py --cases 126m:16:4,1.3b:8:4 --rounds 1
+  bench/gpu/compare.py --op-times                            also where the time of a step goes, from a run of its own
+
+A case is MODEL:MICRO_BATCH:ACCUMULATION. The Python that runs the peer needs torch; this script needs only the standard library.
+"""
+import argparse
+import datetime
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / 'bench/cpu'))
+from report import commit, ratio_to_best, table, without_machine_names  # noqa: E402
+
+CASES = ['126m:1:8', '126m:4:4', '126m:16:4', '126m:32:4', '1.3b:8:4', '5b:4:4', '175b-2layers:2:8']
+PRECISIONS = {'bf16': [], 'fp8': ['model.fp8=true', 'model.fp8_hybrid=true']}
+MODES = ['default', 'reduce-overhead']
+WARM_UP = 5  # steps that summary.json leaves out
+
+
+class RunFailed(Exception):
+    """The message is one line; what the program printed is in the log."""
+
+
+def run_logged(command, log):
+    command = [str(word) for word in command]
+    log.append(f'$ {shlex.join(command)}')
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace')
+    log.append(done.stdout.rstrip())
+    if done.returncode != 0:
+        raise RunFailed(f'exit status {done.returncode}: {(done.stdout.strip() or "nothing printed").splitlines()[-1]}')
+    return done.stdout
+
+
+def train(arguments, case, precision, log, *options):
+    """One run of ours; returns what summary.json says."""
+    model, micro_batch, accumulation = case.split(':')
+    with tempfile.TemporaryDirectory(prefix='trireme-bench-') as folder:
+        run_logged([arguments.trireme, 'train', HERE / f'recipes/{model}.yaml', f'model.micro_batch_size={micro_batch}',
+                    f'model.global_batch_size={int(micro_batch) * int(accumulation)}',
+                    f'trainer.max_steps={arguments.steps + WARM_UP}', f'exp_manager.explicit_log_dir={folder}',
+                    *PRECISIONS[precision], *options], log)
+        return json.loads((Path(folder) / 'summary.json').read_text())
+
+
+def ours(arguments, case, precision, log):
+    """From the median step, as the peer's rate is."""
+    model, micro_batch, accumulation = case.split(':')
+    summary = train(arguments, case, precision, log)
+    tokens = int(micro_batch) * int(accumulation) * 2048
+    return {'trireme': tokens / summary['step_seconds']['median']}
+
+
+def peers(arguments, case, precision, log):
+    """All modes in one process, as the peer offers it."""
+    options = ['--fp8'] if precision == 'fp8' else []
+    output = run_logged([arguments.python, arguments.peer, '--modes', ','.join(arguments.modes), '--steps', arguments.steps,
+                         *options, case], log)
+    found = dict(re.findall(r'^PEER torch .* mode=(\S+) .*tok/s=(\d+)', output, re.MULTILINE))
+    return {f'torch {mode}': float(found[mode]) for mode in arguments.modes if mode in found}
+
+
+def measure(arguments, log):
+    """Rounds are the outer loop, and every other round goes backwards, so that a GPU that slows down touches both alike."""
+    names = ['trireme', *(f'torch {mode}' for mode in arguments.modes)]
+    results = {(case, precision): {name: [] for name in names} for case in arguments.cases for precision in arguments.precisions}
+    failures = []
+    for number in range(1, arguments.rounds + 1):
+        for case, precision in results:
+            for contestant in [ours, peers][::1 if number % 2 else -1]:
+                log.append(f'\n== round {number} {case} {precision} {contestant.__name__}')
+                try:
+                    for name, rate in contestant(arguments, case, precision, log).items():
+                        results[case, precision][name].append(rate)
+                        print(f'round {number} {case} {precision} {name}: {rate:.0f} tokens/s', file=sys.stderr, flush=True)
+                except RunFailed as failure:
+                    failures.append(f'round {number} {case} {precision} {contestant.__name__}: {failure}')
+                    print(failures[-1], file=sys.stderr, flush=True)
+    return results, failures
+
+
+def op_times(arguments, log):
+    text = ''
+    for case in arguments.cases:
+        for precision in arguments.precisions:
+            begin = len(log)
+            train(arguments, case, precision, log, '--op-times')
+            lines = '\n'.join(log[begin:]).splitlines()
+            first = next(i for i, line in enumerate(lines) if re.match(r'op +calls', line))
+            text += f'\n{case} {precision}, each op alone:\n\n```\n' + '\n'.join(lines[first:]) + '\n```\n'
+    return text
+
+
+def arguments_of(command_line):
+    words = lambda text: text.split(',')  # noqa: E731
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--cases', type=words, default=CASES, help=f'default {",".join(CASES)}')
+    parser.add_argument('--precisions', type=words, default=['bf16'], help='bf16 and fp8; default bf16')
+    parser.add_argument('--modes', type=words, default=MODES, help=f'of the peer; default {",".join(MODES)}')
+    parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--steps', type=int, default=20, help='timed steps of a run')
+    parser.add_argument('--op-times', action='store_true')
+    parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme')
+    parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py', help='the PyTorch program')
+    parser.add_argument('--python', default=sys.executable, help='the Python that runs the peer')
+    parser.add_argument('--commit', help='of the sources, where they are no git checkout')
+    parser.add_argument('--reports', type=Path, default=HERE / 'reports', help='where the report goes')
+    return parser.parse_args(command_line)
+
+
+def main(command_line):
+    arguments = arguments_of(command_line)
+    log = []
+    results, failures = measure(arguments, log)
+    text = table(results, ['trireme', *(f'torch {mode}' for mode in arguments.modes)])
+    print(text)
+    tables = op_times(arguments, log) if arguments.op_times else ''
+    now = datetime.datetime.now(datetime.timezone.utc)
+    name = f'{now:%Y-%m-%d-%H%M}'
+    gpu = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version,memory.total', '--format=csv,noheader'],
+                         capture_output=True, text=True).stdout.strip()
+    facts = [f'command: `bench/gpu/compare.py {shlex.join(command_line)}`', f'commit: {arguments.commit or commit(ROOT)}',
+             f'date: {now:%Y-%m-%d %H:%M} UTC', f'machine: {gpu}', f'rounds: {arguments.rounds}, programs in turns, '
+             f'{arguments.steps} timed steps each; rates from the median step of each run',
+             'ours keeps fp32 masters, moments and gradients; the peer keeps all of them in bf16']
+    report = ['# GPU training against PyTorch', '', 'Tokens per second: median of the rounds (lowest-highest).', '', text, '',
+              *(f'- {fact}' for fact in facts), *(f'- failed: {failure}' for failure in failures),
+              f'- raw output of every run: [{name}.log]({name}.log)', tables]
+    arguments.reports.mkdir(parents=True, exist_ok=True)
+    (arguments.reports / f'{name}.md').write_text(without_machine_names('\n'.join(report)) + '\n')
+    (arguments.reports / f'{name}.log').write_text(without_machine_names('\n'.join(log).lstrip()) + '\n')
+    worst = min((ratio for rates in results.values() if (ratio := ratio_to_best(rates))), default=None)
+    if worst is not None:
+        print(f'lowest ratio {worst:.3f}; {arguments.reports / name}.md')
+    return 1 if failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/attention.h"
+#include "backend/cuda/check.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/gemm.h"
+#include "backend/cuda/replays.h"
+#include "backend/cuda/staging.h"
+#include "backend/cuda/streams.h"
+#include "base/units.h"
+
+namespace trireme {
+
+CudaBackend::CudaBackend(int device) : device_(device) {
+  CUDA_CHECK(cudaSetDevice(device));
+  cudaDeviceProp properties{};
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  name_ = properties.name;
+  multiprocessors_ = properties.multiProcessorCount;
+  streams_ = std::make_unique<cuda::Streams>();
+  staging_ = std::make_unique<cuda::Staging>();
+  gemm_ = std::make_unique<cuda::Gemm>(name_);
+  attention_ = std::make_unique<cuda::Attention>();
+  replays_ = std::make_unique<cuda::Replays>();
+}
+
+CudaBackend::~CudaBackend() { cudaDeviceSynchronize(); }
+
+void CudaBackend::set_scratch(Stream stream, Tensor scratch) {
+  CHECK(stream == kCompute);
+  CHECK(scratch.dtype == DType::u8);
+  scratch_ = scratch;
+}
+
+void* CudaBackend::scratch(int64_t bytes) const {
+  CHECK(bytes <= scratch_.bytes());
+  return scratch_.data;
+}
+
+void CudaBackend::repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) {
+  replays_->run(key, this->stream(stream), enqueue);
+}
+
+Event CudaBackend::record(Stream stream, const char* name) { return streams_->record(stream, name); }
+void CudaBackend::wait(Stream stream, const Event& event) { streams_->wait(stream, event); }
+void CudaBackend::synchronize(const Event& event) { streams_->synchronize(event); }
+cudaStream_t CudaBackend::stream(Stream stream) { return streams_->get(stream); }
+
+Memory CudaBackend::allocate(int64_t bytes) {
+  CHECK(bytes >= 0);
+  void* block = nullptr;
+  const cudaError_t status = cudaMalloc(&block, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // this error is dealt with here
+    size_t free = 0, total = 0;
+    CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    throw Failure(
+        "out of GPU memory: {} were asked for, {} of {} are free on {}; a smaller model.micro_batch_size or "
+        "model.activations_checkpoint_granularity=selective or full needs less",
+        format_bytes(bytes), format_bytes(static_cast<int64_t>(free)), format_bytes(static_cast<int64_t>(total)), name_);
+  }
+  CUDA_CHECK(status);
+  return {.device = Device::cuda, .block = std::shared_ptr<void>(block, [](void* address) { cudaFree(address); })};
+}
+
+void CudaBackend::upload(Stream stream, const void* from, Tensor to) {
+  staging_->upload(from, to.data, static_cast<size_t>(to.bytes()), this->stream(stream));
+}
+
+void CudaBackend::download(Stream stream, Tensor from, void* to) {
+  CUDA_CHECK(cudaMemcpyAsync(to, from.data, static_cast<size_t>(from.bytes()), cudaMemcpyDeviceToHost, this->stream(stream)));
+}
+
+std::optional<DeviceMemory> CudaBackend::device_memory() const {
+  size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return DeviceMemory{.used = static_cast<int64_t>(total - free), .total = static_cast<int64_t>(total)};
+}
+
+std::string CudaBackend::description() const {
+  int runtime = 0;
+  CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  const size_t blas = cublasLtGetVersion(), dnn = cudnnGetVersion();
+  return fmt::format("cuda: {}, CUDA {}.{}, cuBLASLt {}.{}.{}, cuDNN {}.{}.{}", name_, runtime / 1000, runtime % 1000 / 10,
+                     blas / 10000, blas / 100 % 100, blas % 100, dnn / 10000, dnn / 100 % 100, dnn % 100);
+}
+
+}  // namespace trireme
+
+// What cuda_module.cpp looks for.
+extern "C" int trireme_cuda_device_count() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;  // a driver without a GPU is an error to CUDA, not to us
+}
+extern "C" trireme::Backend* trireme_make_cuda_backend(int device) { return new trireme::CudaBackend(device); }

@@ -1,0 +1,78 @@
+// The CUDA backend: one GPU. Ops are enqueued on CUDA streams and return at once; each file beside this one implements a group of
+// ops: linear.cpp (cuBLASLt), attention.cpp (cuDNN), and our own kernels in norm.cu, pointwise.cu, embedding.cu, loss.cu,
+// optimizer.cu. Everything is deterministic: sums are made in a fixed order, never by atomics.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+
+namespace trireme {
+namespace cuda {
+class Streams;
+class Staging;
+class Gemm;
+class Attention;
+class Replays;
+}  // namespace cuda
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device = 0);  // as CUDA_VISIBLE_DEVICES numbers them
+  ~CudaBackend() override;
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+
+#define TRIREME_DECLARE_OP(Op) void run(Stream stream, const Op& op) override;
+  TRIREME_OPS(TRIREME_DECLARE_OP)
+#undef TRIREME_DECLARE_OP
+
+  using Backend::scratch_bytes;
+  int64_t scratch_bytes(const EmbeddingBackward& op) const override;
+  int64_t scratch_bytes(const ResidualNormBackward& op) const override;
+  int64_t scratch_bytes(const LinearForward& op) const override;
+  int64_t scratch_bytes(const LinearInputGrad& op) const override;
+  int64_t scratch_bytes(const LinearWeightGrad& op) const override;
+  int64_t scratch_bytes(const AttentionForward& op) const override;
+  int64_t scratch_bytes(const AttentionBackward& op) const override;
+  int64_t scratch_bytes(const CrossEntropyGrad& op) const override;
+  int64_t scratch_bytes(const SquaredNorms& op) const override;
+  int64_t scratch_bytes(const AdamW& op) const override;
+  void set_scratch(Stream stream, Tensor scratch) override;
+
+  void repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) override;
+
+  Event record(Stream stream, const char* name) override;
+  void wait(Stream stream, const Event& event) override;
+  void synchronize(const Event& event) override;
+
+  Memory allocate(int64_t bytes) override;
+  void upload(Stream stream, const void* from, Tensor to) override;
+  void download(Stream stream, Tensor from, void* to) override;
+  int64_t full_speed_rows() const override { return 8192; }
+  std::optional<DeviceMemory> device_memory() const override;
+  std::string device_name() const override { return name_; }
+  std::string description() const override;
+
+  cudaStream_t stream(Stream stream);
+  int multiprocessors() const { return multiprocessors_; }
+
+ private:
+  // The scratch memory of the compute stream, the only one with ops; at least `bytes` of it.
+  void* scratch(int64_t bytes) const;
+
+  int device_ = 0;
+  int multiprocessors_ = 0;
+  std::string name_;
+  std::unique_ptr<cuda::Streams> streams_;
+  std::unique_ptr<cuda::Staging> staging_;
+  std::unique_ptr<cuda::Gemm> gemm_;
+  std::unique_ptr<cuda::Attention> attention_;
+  std::unique_ptr<cuda::Replays> replays_;
+  Tensor scratch_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,123 @@
+// What the norm kernels share. A team of threads holds a whole row in registers, so that it is read from memory once: a warp for
+// narrow rows, with several teams in a block, a block for wide ones. Each thread has P packs of W elements; neighbouring threads
+// have neighbouring packs.
+#pragma once
+
+#include <array>
+
+#include "backend/cuda/kernel.cuh"
+
+namespace trireme::cuda {
+
+inline constexpr int kMostThreads = 512;  // of a team: leaves 128 registers to each, for a row and the sums over rows
+
+// The packs a thread may have. W = 1 is for rows that are not aligned, and rare.
+template <int W>
+inline constexpr auto kPacksPerThread = std::array{2, 3, 4, 8};
+template <>
+inline constexpr auto kPacksPerThread<1> = std::array{4, 32};
+
+struct TeamShape {
+  int packs_per_thread = 0;
+  int threads = 0;
+};
+
+// The shape with the fewest idle lanes; among equals the one with the fewest registers. No threads: the row is too wide.
+template <int W>
+TeamShape team_shape(int64_t C) {
+  TeamShape best;
+  for (const int each : kPacksPerThread<W>) {
+    const int64_t threads = round_up(ceil_div(div_exact(C, W), each), kWarp);
+    if (threads > kMostThreads) continue;
+    if (best.threads == 0 || threads * each < int64_t{best.threads} * best.packs_per_thread)
+      best = {.packs_per_thread = each, .threads = static_cast<int>(threads)};
+  }
+  return best;
+}
+
+// Calls use with the packs per thread as a constant.
+template <int W, size_t kChoice = 0, class Use>
+void with_packs_per_thread(int packs, Use&& use) {
+  if constexpr (kChoice < kPacksPerThread<W>.size()) {
+    constexpr int P = kPacksPerThread<W>[kChoice];
+    if (packs == P)
+      use(std::integral_constant<int, P>{});
+    else
+      with_packs_per_thread<W, kChoice + 1>(packs, use);
+  }
+}
+
+// Sums over the team, on each of its threads. blockDim.x is the team, blockDim.y counts the teams: one unless a team is a warp.
+template <int K>
+__device__ void team_sum(float (&values)[K], float (&shared)[K][kWarp]) {
+#pragma unroll
+  for (int k = 0; k < K; ++k) values[k] = warp_sum(values[k]);
+  if (blockDim.x == kWarp) return;
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
+  if (lane == 0) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) shared[k][warp] = values[k];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < K; ++k) values[k] = warp_sum(lane < warps ? shared[k][lane] : 0.0f);
+  __syncthreads();  // the next sum writes there
+}
+
+// The packs of one row that this thread holds.
+template <class T, int W, int P>
+struct RowPart {
+  Pack<T, W> packs[P];
+
+  __device__ static int column(int p) { return (p * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * W; }
+  __device__ void load(const T* row, int C) {
+#pragma unroll
+    for (int p = 0; p < P; ++p)
+      if (column(p) < C) packs[p] = Pack<T, W>::load(row + column(p));
+  }
+  __device__ void load_once(const T* row, int C) {
+#pragma unroll
+    for (int p = 0; p < P; ++p)
+      if (column(p) < C) packs[p] = Pack<T, W>::load_once(row + column(p));
+  }
+  __device__ void store(T* row, int C) const {
+#pragma unroll
+    for (int p = 0; p < P; ++p)
+      if (column(p) < C) packs[p].store(row + column(p));
+  }
+  // The compiler takes the packs for new ones. Otherwise it keeps what it has made of them, at twice the registers, until it is
+  // used again, where making it anew is cheap.
+  __device__ void forget() {
+    if constexpr (sizeof(Pack<T, W>) == 16) {
+#pragma unroll
+      for (int p = 0; p < P; ++p) {
+        auto* words = reinterpret_cast<uint32_t*>(packs[p].words);
+        asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3]));
+      }
+    }
+  }
+};
+
+// use(p, k) for each element that this thread holds of a row.
+template <int W, int P, class Use>
+__device__ void for_each_element(int C, Use&& use) {
+#pragma unroll
+  for (int p = 0; p < P; ++p)
+    if (RowPart<float, W, P>::column(p) < C) {
+#pragma unroll
+      for (int k = 0; k < W; ++k) use(p, k);
+    }
+}
+
+// layernorm1p stores the distance of its gain from one.
+inline float gain_offset(NormKind kind) { return kind == NormKind::layernorm1p ? 1 : 0; }
+
+template <class Use>
+void with_dropout(const Dropout& first, const Dropout& second, Use&& use) {
+  if (first.active() || second.active())
+    use(std::true_type{});
+  else
+    use(std::false_type{});
+}
+
+}  // namespace trireme::cuda

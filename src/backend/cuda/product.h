@@ -1,0 +1,26 @@
+// What identifies a matrix product: two that are equal here are done by the same kernel.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace trireme::cuda {
+
+enum class Epilogue : uint8_t { none, bias, gelu_bias, d_gelu };
+enum class Transposed : uint8_t { no, yes };
+enum class Accumulate : uint8_t { no, yes };
+
+// D = A B, or D + A B, with matrices as cuBLASLt sees them, column by column: A [m,k], B [k,n], D [m,n]; then the epilogue.
+struct Product {
+  int64_t m = 0, n = 0, k = 0;
+  Transposed a_transposed = Transposed::no, b_transposed = Transposed::no;
+  DType in = DType::bf16, out = DType::bf16;
+  Epilogue epilogue = Epilogue::none;
+  Accumulate accumulate = Accumulate::no;
+  uint32_t alignment = 16;  // of all operands, in bytes
+  auto operator<=>(const Product&) const = default;
+};
+
+}  // namespace trireme::cuda

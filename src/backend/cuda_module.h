@@ -1,0 +1,17 @@
+// The way to the CUDA backend. It is a module of its own, libtrireme_cuda.so beside the program, because the libraries that it
+// needs are large: a program that does not use a GPU starts without them, and runs where they are not installed.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+
+namespace trireme {
+
+// GPUs that this process may use, as CUDA_VISIBLE_DEVICES says; 0 where there is no driver.
+int cuda_device_count();
+
+// Throws a UserError that says what is missing: the module, a library, a GPU.
+std::unique_ptr<Backend> make_cuda_backend(int device = 0);
+
+}  // namespace trireme
