@@ -169,6 +169,7 @@ void Trainer::announce() {
   say(fmt::format("data    {}: {} training samples, {} threads ahead of the step", model_.data.data_impl,
                   format_count(static_cast<double>(train_data_->size())), std::max<int64_t>(model_.data.num_workers, 1)));
   say(layout_lines());
+  if (mesh_.size() > 1) say("overlap " + overlaps_text(settings_));
   say(memory_table(plan_, other_memory_));
   say("rates   " + rates_.description());
   if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));
