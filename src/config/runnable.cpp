@@ -32,7 +32,11 @@ void require_backend(const Settings& settings) {
   const bool indexed = data.data_impl == "mmap";
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
-      {"model.fp8", model.fp8.enabled, kCuda},
+      // What `auto` finds is seen later; `reference` does everything, slowly.
+      {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
+      {"model.fp8_params", model.fp8.enabled && model.fp8.params, "weights stay in bf16 beside their FP8 copies; use false"},
+      {"model.fp8_wgrad", model.fp8.enabled && !model.fp8.wgrad, "weight gradients are made from FP8 too; use true"},
+      {"model.fp8_interval", model.fp8.enabled && model.fp8.interval != 1, "scales follow every step; use 1"},
       {"model.enable_cuda_graph", model.enable_cuda_graph, kCuda},
       {"model.nsys_profile.enabled", model.profile.enabled, kCuda},
       {"exp_manager.resume_from_checkpoint", !exp.resume_from_checkpoint.empty(),

@@ -9,14 +9,16 @@ struct PackedHeads {
   HeadsView q, k, v, qk;
 };
 
-PackedHeads unpack(const Dims& d, Tensor qkv) {
+PackedHeads unpack(const Dims& d, const Operand& qkv) {
   return {.q = {qkv, 0, d.H}, .k = {qkv, d.H, d.G}, .v = {qkv, d.H + d.G, d.G}, .qk = {qkv, 0, d.H + d.G}};
 }
 
 float score_scale(const Dims& d) { return static_cast<float>(1 / std::sqrt(static_cast<double>(d.D))); }
 
+bool rotates(const Context& context) { return context.model.position_embedding_type == PositionEmbedding::rope; }
+
 void rotate(const Context& context, RotaryDirection direction, const HeadsView& heads) {
-  if (context.model.position_embedding_type != PositionEmbedding::rope) return;
+  if (!rotates(context)) return;
   context.backend.run(kCompute, Rotary{.direction = direction,
                                        .dims = context.model.rotary_dims(),
                                        .base = static_cast<float>(context.model.rotary_base),
@@ -39,7 +41,8 @@ PackedHeads through_cache(const Context& context, const PackedHeads& heads, KeyV
 void attention_forward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockActivations& a,
                        Tensor branch, KeyValueCache* cache) {
   const Dims& d = context.dims;
-  const Tensor qkv = a.qkv.reshaped({d.N(), d.qkv_width()}), attended = a.attended.reshaped({d.N(), d.H * d.D});
+  const Tensor qkv = a.qkv.reshaped({d.N(), d.qkv_width()});
+  const Operand attended = a.attended.reshaped({d.N(), d.H * d.D});
   PackedHeads heads = unpack(d, a.qkv);
   context.linear.column_forward({.x = a.normed1, .weight = weights.qkv_weight, .bias = weights.qkv_bias, .out = qkv});
   rotate(context, RotaryDirection::forward, heads.qk);
@@ -57,11 +60,13 @@ void attention_forward(const Context& context, int64_t layer, const BlockParamet
 }
 
 void attention_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
-                        const BlockActivations& a, const BlockWorkspace& w, Tensor d_branch, Tensor d_normed) {
+                        const BlockActivations& a, const BlockWorkspace& w, const Operand& d_branch, Tensor d_normed) {
   const Dims& d = context.dims;
-  const Tensor attended = a.attended.reshaped({d.N(), d.H * d.D}), d_attended = w.d_attended.reshaped({d.N(), d.H * d.D});
-  const Tensor d_qkv = w.d_qkv.reshaped({d.N(), d.qkv_width()});
-  const PackedHeads heads = unpack(d, a.qkv), d_heads = unpack(d, w.d_qkv);
+  const Operand attended = a.attended.reshaped({d.N(), d.H * d.D}), d_qkv = w.d_qkv.reshaped({d.N(), d.qkv_width()});
+  const Tensor d_attended = w.d_attended.reshaped({d.N(), d.H * d.D});
+  // Whoever writes the heads last makes their copies.
+  const PackedHeads heads = unpack(d, a.qkv), d_turned = unpack(d, w.d_qkv);
+  const PackedHeads d_heads = rotates(context) ? unpack(d, Tensor(w.d_qkv)) : d_turned;
   context.linear.weight_grad({.x = attended, .d_out = d_branch, .d_weight = grads.out_weight, .d_bias = grads.out_bias});
   context.linear.row_input_grad({.d_out = d_branch, .weight = weights.out_weight, .d_x = d_attended});
   context.backend.run(kCompute, AttentionBackward{.q = heads.q,
@@ -77,7 +82,7 @@ void attention_backward(const Context& context, int64_t layer, const BlockParame
                                                   .d_q = d_heads.q,
                                                   .d_k = d_heads.k,
                                                   .d_v = d_heads.v});
-  rotate(context, RotaryDirection::backward, d_heads.qk);
+  rotate(context, RotaryDirection::backward, d_turned.qk);
   context.linear.weight_grad({.x = a.normed1, .d_out = d_qkv, .d_weight = grads.qkv_weight, .d_bias = grads.qkv_bias});
   context.linear.column_input_grad({.d_out = d_qkv, .weight = weights.qkv_weight, .d_x = d_normed});
 }

@@ -13,6 +13,6 @@ void attention_forward(const Context& context, int64_t layer, const BlockParamet
 
 // d_normed = gradient of a.normed1, given the gradient of the branch; adds the gradients of the parameters.
 void attention_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
-                        const BlockActivations& a, const BlockWorkspace& w, Tensor d_branch, Tensor d_normed);
+                        const BlockActivations& a, const BlockWorkspace& w, const Operand& d_branch, Tensor d_normed);
 
 }  // namespace trireme

@@ -15,13 +15,20 @@ struct PendingSum {
   Tensor residual;         // [N,C]
   Tensor branch, branch2;  // [N,C]
   Dropout dropout, dropout2;
+  Operand d_branch, d_branch2;  // [N,C] where the gradients of the branches go
 };
 
 // Gradient of a residual stream, and of the branches that were pending on it.
 struct PendingGrad {
-  Tensor d_sum;                // [N,C]
-  Tensor d_branch, d_branch2;  // [N,C]; d_sum itself without dropout
+  Tensor d_sum;                 // [N,C]
+  Operand d_branch, d_branch2;  // [N,C]; d_sum itself without dropout
 };
+
+// What a norm's backward writes, given the streams that are `before` it and the memory of their gradient.
+struct NormGrads {
+  Operand d_sum, d_branch, d_branch2;
+};
+NormGrads norm_grads(const Context& context, Tensor d_sum, const PendingSum& before);
 
 // Recompute needs the activations but not the block's output.
 enum class BlockOutput : uint8_t { no, yes };

@@ -11,8 +11,8 @@ namespace trireme {
 
 class Gpt {
  public:
-  Gpt(const ModelSettings& model, const RankShard& shard, const Dims& dims, DType dtype, Backend& backend, const Mesh& mesh,
-      int64_t slots, Arena& activations, Arena& scratch);
+  Gpt(const ModelSettings& model, const RankShard& shard, const Dims& dims, DType dtype, const Fp8State* fp8, Backend& backend,
+      const Mesh& mesh, int64_t slots, Arena& activations, Arena& scratch);
 
   const DeviceBatch& batch(int64_t slot) const { return batches_[static_cast<size_t>(slot)]; }
 

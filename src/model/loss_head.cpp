@@ -82,7 +82,7 @@ void LossHead::cross_entropy(const Context& context, const CrossEntropy& op) con
 PendingGrad LossHead::final_norm_backward(const Context& context, int64_t slot_index, const HeadParameters& weights,
                                           const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before) const {
   const Slot& slot = slots_[static_cast<size_t>(slot_index)];
-  const bool dropout = context.hidden_dropout_active();
+  const NormGrads written = norm_grads(context, w.d_sum, before);
   context.backend.run(kCompute, ResidualNormBackward{.kind = norm_kind(context.model.normalization),
                                                      .sum = slot.sum,
                                                      .weight = weights.norm_weight,
@@ -91,12 +91,12 @@ PendingGrad LossHead::final_norm_backward(const Context& context, int64_t slot_i
                                                      .d_out = slot.d_normed,
                                                      .dropout = before.dropout,
                                                      .dropout2 = before.dropout2,
-                                                     .d_sum = w.d_sum,
-                                                     .d_branch = dropout ? w.d_branch1 : Tensor{},
-                                                     .d_branch2 = dropout && before.branch2 ? w.d_branch2 : Tensor{},
+                                                     .d_sum = written.d_sum,
+                                                     .d_branch = written.d_branch,
+                                                     .d_branch2 = written.d_branch2,
                                                      .d_weight = grads.norm_weight,
                                                      .d_bias = grads.norm_bias});
-  return {.d_sum = w.d_sum, .d_branch = w.d_branch1, .d_branch2 = w.d_branch2};
+  return {.d_sum = w.d_sum, .d_branch = before.d_branch, .d_branch2 = before.d_branch2};
 }
 
 }  // namespace trireme

@@ -36,7 +36,7 @@ void mlp_rebuild_activated(const Context& context, const BlockActivations& a) {
 }
 
 void mlp_backward(const Context& context, const BlockParameters& weights, const BlockParameters& grads, const BlockActivations& a,
-                  const BlockWorkspace& w, Tensor d_branch, Tensor d_normed) {
+                  const BlockWorkspace& w, const Operand& d_branch, Tensor d_normed) {
   context.linear.weight_grad({.x = a.activated, .d_out = d_branch, .d_weight = grads.down_weight, .d_bias = grads.down_bias});
   if (is_gated(context.model.activation)) {
     context.linear.row_input_grad({.d_out = d_branch, .weight = weights.down_weight, .d_x = w.d_activated});

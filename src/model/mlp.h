@@ -17,6 +17,6 @@ void mlp_rebuild_activated(const Context& context, const BlockActivations& a);
 
 // d_normed = gradient of a.normed2, given the gradient of the branch; adds the gradients of the parameters.
 void mlp_backward(const Context& context, const BlockParameters& weights, const BlockParameters& grads, const BlockActivations& a,
-                  const BlockWorkspace& w, Tensor d_branch, Tensor d_normed);
+                  const BlockWorkspace& w, const Operand& d_branch, Tensor d_normed);
 
 }  // namespace trireme

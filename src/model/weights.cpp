@@ -129,6 +129,34 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
 
 Tensor FlatViews::parameter(size_t row) const { return flat_.flat_range(layout_.offsets[row], layout_.local[row].shape); }
 
+void Weights::add_fp8_copies(const Fp8State& fp8, const Dims& dims, Arena& arena) {
+  copies_.assign(static_cast<size_t>(dims.L_first + dims.L), Copies::stale);
+  for (int64_t i = 0; i < dims.L; ++i) {
+    BlockParameters& block = views_.block(dims.L_first + i);
+    const auto add = [&](BlockLinear linear, Operand& weight) {
+      weight.fp8.values = arena.take(weight.shape, fp8.input_dtype());
+      weight.fp8.transposed = arena.take({weight.shape[1], weight.shape[0]}, fp8.input_dtype());
+      fp8.assign_weight(i, linear, weight.fp8);
+    };
+    add(BlockLinear::qkv, block.qkv_weight);
+    add(BlockLinear::out, block.out_weight);
+    add(BlockLinear::up, block.up_weight);
+    add(BlockLinear::down, block.down_weight);
+  }
+}
+
+const BlockParameters& Weights::acquire(int64_t layer) const {
+  wait_for(BucketKind::block, layer);
+  const BlockParameters& block = views_.block(layer);
+  if (copies_.empty()) return block;
+  Copies& copies = copies_[static_cast<size_t>(layer)];
+  if (copies == Copies::stale)
+    for (const Operand* weight : {&block.qkv_weight, &block.out_weight, &block.up_weight, &block.down_weight})
+      backend_.run(kCompute, Quantise{.x = *weight});
+  copies = Copies::made;
+  return block;
+}
+
 void Weights::wait_for(BucketKind kind, int64_t layer) const {
   if (const auto bucket = layout_.bucket(kind, layer)) backend_.wait(kCompute, gathered_[*bucket]);
 }
@@ -146,6 +174,7 @@ void Weights::wait_for_all() const {
 void Weights::gather(size_t index, Communicator& dp) {
   const Bucket& bucket = layout_.buckets[index];
   const Tensor flat = views_.flat();
+  if (bucket.kind == BucketKind::block && !copies_.empty()) copies_[static_cast<size_t>(bucket.layer)] = Copies::stale;
   if (dp.size() == 1) return;
   backend_.wait(kDataParallel, backend_.record(kCompute, "own_weights_updated"));
   dp.all_gather(kDataParallel, flat.rows(bucket.own.begin, bucket.own.count), flat.rows(bucket.all.begin, bucket.all.count));

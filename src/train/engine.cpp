@@ -35,7 +35,12 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   CHECK_EQ(settings_.model.tensor_model_parallel_size, mesh.tp->size());
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
+  const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, layout_.shard);
   weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.count}, dtype));
+  if (model.fp8.enabled) {
+    fp8_.emplace(model, dims, arenas.states);
+    weights_->add_fp8_copies(*fp8_, dims, arenas.parameters);
+  }
   grads_.emplace(layout_, model, backend, mesh, arenas.gradients.take({layout_.count}, DType::f32));
   if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
   first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
@@ -46,11 +51,10 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   host_squares_.resize(names_.size());
   for (const Bucket& bucket : layout_.buckets) ranges_.push_back(ranges_of(bucket));
   const RankShard& shard = layout_.shard;
-  const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard);
   // A stage never has more micro-batches alive than there are stages.
   const int64_t slots =
       slots_needed(make_schedule(ScheduleKind::one_forward_one_backward, shard.pp_size, shard.pp_size, shard.pp_rank));
-  gpt_.emplace(model, shard, dims, dtype, backend, mesh, slots, arenas.activations, arenas.scratch);
+  gpt_.emplace(model, shard, dims, dtype, fp8(), backend, mesh, slots, arenas.activations, arenas.scratch);
   output_sent_.resize(static_cast<size_t>(slots));
   batch_free_.resize(static_cast<size_t>(slots));
 }
@@ -94,6 +98,7 @@ void Engine::initialise_weights() {
   for (const Bucket& bucket : layout_.buckets) initialise(layout_, bucket, settings_.model.seed, backend_, master(bucket));
   backend_.run(kCompute, Fill{.value = 0, .out = first_moment_});
   backend_.run(kCompute, Fill{.value = 0, .out = second_moment_});
+  if (fp8_) fp8_->clear(backend_);
   restore_updates(0);
 }
 
@@ -111,6 +116,7 @@ void Engine::restore_updates(int64_t updates) {
   host_scalars_ = {};
   host_scalars_[static_cast<size_t>(StepScalar::updates)] = static_cast<double>(updates);
   backend_.upload(kCompute, host_scalars_.data(), scalars_);
+  has_scales_ = updates > 0;
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
     const Bucket& bucket = layout_.buckets[i];
     const Tensor own = weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
@@ -169,9 +175,16 @@ void Engine::send(Stream stream, Tensor values, int to, Event& sent) {
   sent = backend_.record(stream, "sent");
 }
 
+// The first micro-batch of the first step is scaled by itself, the others like it. Evaluations leave no scales behind.
+void Engine::choose_scaling(const Action& action) {
+  const bool first = action.micro_batch == 0 || action.kind == ActionKind::forward_only;
+  if (fp8_) fp8_->set_scaling(first && !has_scales_ ? Fp8Scaling::current : Fp8Scaling::delayed);
+}
+
 void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
   const int stage = layout_.shard.pp_rank;
   for (const Action& action : actions) {
+    choose_scaling(action);
     Event& output_sent = output_sent_[static_cast<size_t>(action.slot)];
     switch (action.kind) {
       case ActionKind::receive_forward:
@@ -252,7 +265,10 @@ void Engine::optimizer_step() {
 StepResult Engine::train_step(const StepInput& input) {
   begin(input);
   backend_.run(kCompute, Fill{.value = 0, .out = grads_->views().flat()});
+  if (fp8_) fp8_->begin_step(backend_);
   run(schedule(ScheduleKind::one_forward_one_backward, input.micro_batches), input);
+  if (fp8_) fp8_->update(backend_, mesh_);
+  has_scales_ = true;
   optimizer_step();
   return read_result(input.targets);
 }

@@ -63,6 +63,7 @@ class Engine {
   const Weights& weights() const { return *weights_; }
   const Grads& grads() const { return *grads_; }
   // What this rank owns of them: the parts that layout() names.
+  const Fp8State* fp8() const { return fp8_ ? &*fp8_ : nullptr; }
   Tensor first_moment() const { return first_moment_; }
   Tensor second_moment() const { return second_moment_; }
   Tensor master(const Bucket& bucket) const;
@@ -81,6 +82,7 @@ class Engine {
   void send(Stream stream, Tensor values, int to, Event& sent);
   void run(const std::vector<Action>& schedule, const StepInput& input);
   void check_vocabulary(const HostBatch& batch) const;
+  void choose_scaling(const Action& action);
   void upload_batch(int64_t slot, const HostBatch& batch);
   void begin(const StepInput& input);
   void optimizer_step();
@@ -96,6 +98,7 @@ class Engine {
   Backend& backend_;
   const Mesh& mesh_;
   FlatLayout layout_;
+  std::optional<Fp8State> fp8_;
   std::optional<Weights> weights_;
   Tensor masters_;                       // [layout_.state_count] f32; absent in f32, where the weights are their own masters
   Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
@@ -104,6 +107,7 @@ class Engine {
   std::vector<Event> output_sent_;  // by slot
   std::vector<Event> batch_free_;   // by slot: its micro-batch is done with, the next may be copied there
   Event d_input_sent_;
+  bool has_scales_ = false;           // FP8: a step has made them, here or before a checkpoint
   Tensor scalars_;                    // [kStepScalars] f64
   Tensor squares_;                    // [parameters] f64
   std::vector<BucketRanges> ranges_;  // by bucket

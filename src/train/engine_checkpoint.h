@@ -6,7 +6,8 @@
 
 namespace trireme {
 
-// The parameter itself (its f32 master), and its moments under first_moment.<name> and second_moment.<name>.
+// The parameter itself (its f32 master), and its moments under first_moment.<name> and second_moment.<name>; with FP8, the rows
+// of its table under fp8.<name of the layer>.input and .output_grad.
 std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine);
 
 // The parameters alone, those of an engine or of a rank that holds all of them, without their padding rows.
