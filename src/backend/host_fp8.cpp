@@ -59,11 +59,12 @@ void update_scales_on_host(const UpdateScales& op) {
   CHECK_EQ(op.amax.count(), rows);
   for (int64_t r = 0; r < rows; ++r) {
     float* row = op.table.as<float>() + r * columns;
-    float *first = row + 2, *last = row + columns;
+    float *first = row + UpdateScales::kHistory, *last = first + op.history;
     std::copy_backward(first, last - 1, last);
     const float amax = op.amax.as<float>()[r];
     *first = std::isfinite(amax) ? amax : 0;
-    set_scale(op.choice == AmaxChoice::largest ? *std::max_element(first, last) : *first, op.largest, row[0], row[1]);
+    set_scale(op.choice == AmaxChoice::largest ? *std::max_element(first, last) : *first, op.largest, row[UpdateScales::kScale],
+              row[UpdateScales::kInverse]);
   }
 }
 

@@ -495,12 +495,14 @@ struct Quantise {
 };
 
 // For each row r:  histories[r] moves one place to the right and begins with amax[r] (0 if that is not finite); a = its largest
-// or its first value; if a > 0:  scale = largest / a, inverse = 1 / scale. amax [rows] f32; table [rows, 2 + history] f32: scale,
-// inverse, and amaxes of earlier steps, the most recent first.
+// or its first value; if a > 0:  scale = largest / a, inverse = 1 / scale. amax [rows] f32; table [rows, at least kHistory +
+// history] f32: inverse, scale, nothing, nothing, and amaxes of earlier steps, the most recent first.
 struct UpdateScales {
   static constexpr const char* kName = "update_scales";
+  static constexpr int64_t kInverse = 0, kScale = 1, kHistory = 4;  // columns of the table
   AmaxChoice choice = AmaxChoice::largest;
   float largest = 0;
+  int64_t history = 1;
   Tensor amax;
   Tensor table;
   template <class V>
@@ -547,15 +549,15 @@ struct RandomNormal {
 };
 
 // The list of all ops; X(Op) once each.
-#define TRIREME_OPS(X)                                                                                                          \
-  X(EmbeddingForward)                                                                                                           \
-  X(EmbeddingBackward)                                                                                                          \
-  X(ResidualNormForward)                                                                                                        \
-  X(ResidualNormBackward)                                                                                                       \
-  X(ResidualAdd)                                                                                                                \
-  X(DropoutBackward) X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward)              \
-      X(SwigluBackward) X(Rotary) X(AttentionForward) X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) X(RescaleSums)     \
-          X(CrossEntropyGrad) X(CrossEntropy) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Quantise) X(UpdateScales) X(Fill) X(Copy) \
-              X(RandomNormal)
+#define TRIREME_OPS(X)                                                                                                      \
+  X(EmbeddingForward)                                                                                                       \
+  X(EmbeddingBackward)                                                                                                      \
+  X(ResidualNormForward)                                                                                                    \
+  X(ResidualNormBackward)                                                                                                   \
+  X(ResidualAdd)                                                                                                            \
+  X(DropoutBackward)                                                                                                        \
+  X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary) \
+      X(AttentionForward) X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) X(RescaleSums) X(CrossEntropyGrad)         \
+          X(CrossEntropy) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Quantise) X(UpdateScales) X(Fill) X(Copy) X(RandomNormal)
 
 }  // namespace trireme

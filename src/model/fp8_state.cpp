@@ -11,6 +11,8 @@ namespace {
 constexpr std::array<const char*, kBlockLinears> kLinearNames = {"attention.qkv", "attention.out", "mlp.up", "mlp.down"};
 constexpr Fp8Scaling kWeightScaling = Fp8Scaling::current;
 
+constexpr int64_t kAlign = 4;  // libraries want the inverses on 16-byte boundaries
+
 // What the largest value of a tensor is scaled to.
 float scaled_to(DType fp8, int64_t margin) { return std::ldexp(largest_of(fp8), -narrow<int>(margin)); }
 
@@ -21,15 +23,15 @@ Fp8State::Fp8State(const ModelSettings& model, const Dims& dims, Arena& arena)
       output_grad_dtype_(model.fp8.e4m3 ? DType::f8e4m3 : DType::f8e5m2),
       first_layer_(dims.L_first),
       input_rows_(dims.L * kBlockLinears),
-      table_(arena.take({2 * input_rows_, 2 + model.fp8.amax_history_len}, DType::f32)),
+      table_(arena.take({2 * input_rows_, UpdateScales::kHistory + round_up(model.fp8.amax_history_len, kAlign)}, DType::f32)),
       amax_(arena.take({2 * input_rows_}, DType::f32)),
-      weights_(arena.take({input_rows_, 3}, DType::f32)) {}
+      weights_(arena.take({input_rows_, kAlign}, DType::f32)) {}
 
 void Fp8State::assign(int64_t row, Fp8Copy& copy) const {
   const int64_t columns = table_.shape[1];
   const Tensor values = table_.reshaped({table_.count()});
-  copy.scale = values.rows(row * columns, 1);
-  copy.inverse = values.rows(row * columns + 1, 1);
+  copy.scale = values.rows(row * columns + UpdateScales::kScale, 1);
+  copy.inverse = values.rows(row * columns + UpdateScales::kInverse, 1);
   copy.amax = amax_.rows(row, 1);
   copy.scaling = &scaling_;
 }
@@ -45,9 +47,9 @@ void Fp8State::assign_output_grad(int64_t i, BlockLinear linear, Fp8Copy& copy) 
 }
 
 void Fp8State::assign_weight(int64_t i, BlockLinear linear, Fp8Copy& copy) const {
-  const Tensor row = weights_.rows(input_row(i, linear), 1).reshaped({3});
-  copy.scale = row.rows(0, 1);
-  copy.inverse = row.rows(1, 1);
+  const Tensor row = weights_.rows(input_row(i, linear), 1).reshaped({kAlign});
+  copy.inverse = row.rows(0, 1);
+  copy.scale = row.rows(1, 1);
   copy.amax = row.rows(2, 1);
   copy.largest = scaled_to(input_dtype(), settings_.margin);
   copy.scaling = &kWeightScaling;
@@ -71,6 +73,7 @@ void Fp8State::update(Backend& backend, const Mesh& mesh) const {
   const auto part = [&](int64_t first_row, DType dtype) {
     backend.run(kCompute, UpdateScales{.choice = choice,
                                        .largest = scaled_to(dtype, settings_.margin),
+                                       .history = settings_.amax_history_len,
                                        .amax = amax_.rows(first_row, input_rows_),
                                        .table = table_.rows(first_row, input_rows_)});
   };

@@ -39,7 +39,7 @@ class Fp8State {
   // How inputs and output gradients are scaled from now on.
   void set_scaling(Fp8Scaling scaling) { scaling_ = scaling; }
 
-  // What a checkpoint holds: each row under its global name, [2 + history] f32.
+  // What a checkpoint holds: each row under its global name, [4 + history] f32.
   struct Row {
     std::string name;
     Tensor values;
@@ -56,9 +56,9 @@ class Fp8State {
   int64_t first_layer_;
   int64_t input_rows_;
   Fp8Scaling scaling_ = Fp8Scaling::delayed;
-  Tensor table_;    // [rows, 2 + history] f32, as UpdateScales has it: the rows of inputs, then those of output gradients
+  Tensor table_;    // [rows, 4 + history] f32, as UpdateScales has it: the rows of inputs, then those of output gradients
   Tensor amax_;     // [rows] f32: of the step that is running
-  Tensor weights_;  // [input_rows_, 3] f32: scale, inverse, amax
+  Tensor weights_;  // [input_rows_, 4] f32: inverse, scale, amax
 };
 
 }  // namespace trireme

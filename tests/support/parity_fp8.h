@@ -52,12 +52,12 @@ inline void check(Parity& parity, Case<UpdateScales>) {
       HostTensors tensors;
       constexpr int64_t kRows = 6;
       const Tensor amax = tensors.uniform({kRows}, DType::f32, 0, 2),
-                   table = tensors.uniform({kRows, 2 + history}, DType::f32, 0, 2);
+                   table = tensors.uniform({kRows, UpdateScales::kHistory + history + 1}, DType::f32, 0, 2);
       const float odd[] = {0.0f, kInfinity, std::numeric_limits<float>::quiet_NaN(), 1e-40f};
       std::copy(std::begin(odd), std::end(odd), amax.as<float>());
-      std::fill_n(table.as<float>() + 2, history, 0.0f);  // row 0 has never seen a value
-      parity.expect(UpdateScales{.choice = choice, .largest = 448, .amax = amax, .table = table}, DType::f32, {},
-                    fmt::format("history {} {}", history, choice == AmaxChoice::largest ? "largest" : "most recent"));
+      std::fill_n(table.as<float>() + UpdateScales::kHistory, history, 0.0f);  // row 0 has never seen a value
+      parity.expect(UpdateScales{.choice = choice, .largest = 448, .history = history, .amax = amax, .table = table}, DType::f32,
+                    {}, fmt::format("history {} {}", history, choice == AmaxChoice::largest ? "largest" : "most recent"));
       tensors.expect_untouched_outside();
     }
 }

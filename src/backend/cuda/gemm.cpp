@@ -12,7 +12,7 @@ namespace trireme::cuda {
 namespace {
 
 void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS) throw Failure("{}: {}", call, cublasLtGetStatusString(status));
+  if (status != CUBLAS_STATUS_SUCCESS) throw Failure("{} from {}", cublasLtGetStatusString(status), call);
 }
 #define CUBLAS_CHECK(call) check(call, #call)
 

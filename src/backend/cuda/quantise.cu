@@ -222,10 +222,9 @@ __global__ void scale_by_amax(const float* amax, float largest, float* scale, fl
 
 // One block a row. The history moves from its end on, so that nothing is overwritten before it is read.
 __global__ void __launch_bounds__(kThreads)
-    update_scales(AmaxChoice choice, float largest, const float* amax, float* table, int64_t columns) {
+    update_scales(AmaxChoice choice, float largest, const float* amax, float* table, int64_t columns, int64_t length) {
   __shared__ float shared[kThreads / kWarp];
-  float *row = table + blockIdx.x * columns, *history = row + 2;
-  const int64_t length = columns - 2;
+  float *row = table + blockIdx.x * columns, *history = row + UpdateScales::kHistory;
   const float latest = isfinite(amax[blockIdx.x]) ? amax[blockIdx.x] : 0;
   float most = latest;
   for (int64_t end = length; end > 1; end -= kThreads) {
@@ -242,7 +241,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x != 0) return;
   for (const float other : shared) most = fmaxf(most, other);
   history[0] = latest;
-  set_scale(choice == AmaxChoice::largest ? most : latest, largest, row, row + 1);
+  set_scale(choice == AmaxChoice::largest ? most : latest, largest, row + UpdateScales::kScale, row + UpdateScales::kInverse);
 }
 
 // A warp's lanes have neighbouring columns, its block's warps share the parts.
@@ -358,7 +357,7 @@ void CudaBackend::run(Stream where, const UpdateScales& op) {
   CHECK_EQ(op.amax.count(), rows);
   CHECK(columns > 2);
   cuda::update_scales<<<narrow<int>(rows), kThreads, 0, stream(where)>>>(op.choice, op.largest, data_of<const float>(op.amax),
-                                                                         data_of<float>(op.table), columns);
+                                                                         data_of<float>(op.table), columns, op.history);
   check_launch(UpdateScales::kName);
 }
 
