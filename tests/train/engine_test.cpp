@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference_backend.h"
 #include "support/allocation_counter.h"
 #include "support/engine_fixture.h"
 
@@ -96,12 +97,12 @@ TEST(EngineTest, RecomputeNeedsLessMemory) {
   EXPECT_LT(activations(RecomputeGranularity::full), selective);
 }
 
-// A step with FP8 can be planned where it cannot run. Inputs of linear layers are kept in one byte instead of two, the weights of
+// Inputs of linear layers are kept in one byte instead of two, the weights of
 // the blocks have two copies more, and the products stay the same.
 TEST(EngineTest, Fp8IsInTheMemoryPlan) {
   ModelSettings model = small_model();
   model.num_layers = 6;
-  const CpuBackend backend(1);
+  const ReferenceBackend backend;
   const auto plan = [&](bool fp8, RecomputeGranularity granularity = RecomputeGranularity::none) {
     model.fp8.enabled = fp8;
     model.activations_checkpoint_granularity = granularity;

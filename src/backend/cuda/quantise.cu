@@ -10,8 +10,8 @@ namespace {
 
 // ------------------------------------------------------------------------------------------- where values come from
 
-// A source gives 16 neighbouring values of a row: fetch starts their loads, values computes them.
-constexpr int kRun = 16;
+// A source gives 8 neighbouring values of a row: fetch starts their loads, values computes them.
+constexpr int kRun = 8;
 using Run = Pack<device_bf16, kRun>;
 
 struct Plain {
@@ -63,14 +63,15 @@ struct SwigluProduct {
 
 // ---------------------------------------------------------------------------------------------------------- the kernel
 
-// A block makes a tile of 128 rows and 128 columns. A thread has 4 rows of 16 columns: bytes that lie side by side in values, and
+// A block makes a tile of 128 rows and 64 columns. A thread has 4 rows of 8 columns: bytes that lie side by side in values, and
 // that it turns, four by four, into words of the transposed tile.
-constexpr int kTile = 128;
+constexpr int kTileRows = 128, kTileColumns = 64;
 constexpr int kThreads = 256;
-constexpr int kRows = 4;                   // of a thread
-constexpr int kRunsAcross = kTile / kRun;  // threads side by side
-constexpr int kRowWords = kTile / kRows;   // words of a column of the tile
-static_assert(kTile == Fp8Copy::kSumRows && kThreads == kRunsAcross * kTile / kRows);
+constexpr int kRows = 4;                          // of a thread
+constexpr int kRunsAcross = kTileColumns / kRun;  // threads side by side
+constexpr int kRowWords = kTileRows / kRows;      // words of a column of the tile
+constexpr int kChunk = 16;                        // rows of a column that are stored at once
+static_assert(kTileRows == Fp8Copy::kSumRows && kThreads == kRunsAcross * kRowWords && kRunsAcross * kChunk == kTileRows);
 
 struct Destination {
   int64_t N, C;
@@ -106,16 +107,16 @@ __device__ void transpose_bytes(const uint32_t (&rows)[4], uint32_t (&columns)[4
   columns[3] = __byte_perm(high01, high23, 0x7632);
 }
 
-// Where word `word` of a column of the tile lies in shared memory. Columns 16 apart, which a warp writes at once, are turned
+// Where word `word` of a column of the tile lies in shared memory. Columns 8 apart, which a warp writes at once, are turned
 // against each other so that they fall into different banks; four words that are read at once stay together.
 __device__ int tile_place(int column, int word) { return column * kRowWords + (word + column / kRun * 4) % kRowWords; }
 
 template <class Source, __nv_fp8_interpretation_t kFormat, bool kSums>
-__global__ void __launch_bounds__(kThreads, 2) quantise_tile(const Source source, const Destination to) {
-  __shared__ __align__(16) uint32_t tile[kTile * kRowWords];
-  __shared__ float sums[kSums ? kThreads / kWarp : 1][kTile];
+__global__ void __launch_bounds__(kThreads, 4) quantise_tile(const Source source, const Destination to) {
+  __shared__ __align__(16) uint32_t tile[kTileColumns * kRowWords];
+  __shared__ float sums[kSums ? kThreads / kWarp : 1][kTileColumns];
   const int across = threadIdx.x % kRunsAcross, down = threadIdx.x / kRunsAcross;
-  const int64_t tile_row = int64_t{blockIdx.y} * kTile, tile_column = int64_t{blockIdx.x} * kTile;
+  const int64_t tile_row = int64_t{blockIdx.y} * kTileRows, tile_column = int64_t{blockIdx.x} * kTileColumns;
   const int64_t first_row = tile_row + down * kRows, column = tile_column + across * kRun;
   const bool inside = first_row < to.N && column < to.C;  // whole: N and C are multiples of 16
   const float scale = *to.scale;
@@ -143,8 +144,7 @@ __global__ void __launch_bounds__(kThreads, 2) quantise_tile(const Source source
         bytes[r][w] = four_bytes<kFormat>(x[0] * scale, x[1] * scale, x[2] * scale, x[3] * scale);
       }
       if (to.values)
-        *reinterpret_cast<uint4*>(to.values + (first_row + r) * to.C + column) =
-            make_uint4(bytes[r][0], bytes[r][1], bytes[r][2], bytes[r][3]);
+        *reinterpret_cast<uint2*>(to.values + (first_row + r) * to.C + column) = make_uint2(bytes[r][0], bytes[r][1]);
     }
   }
 #pragma unroll
@@ -169,17 +169,17 @@ __global__ void __launch_bounds__(kThreads, 2) quantise_tile(const Source source
 
   if (to.transposed) {
 #pragma unroll
-    for (int pass = 0; pass < kTile; pass += kThreads / kRunsAcross) {
+    for (int pass = 0; pass < kTileColumns; pass += kThreads / kRunsAcross) {
       const int tile_c = pass + down;
-      const int64_t c = tile_column + tile_c, row = tile_row + across * kRun;
+      const int64_t c = tile_column + tile_c, row = tile_row + across * kChunk;
       if (c < to.C && row < to.N)
         *reinterpret_cast<uint4*>(to.transposed + c * to.N + row) =
-            *reinterpret_cast<const uint4*>(tile + tile_place(tile_c, across * kRun / kRows));
+            *reinterpret_cast<const uint4*>(tile + tile_place(tile_c, across * kChunk / kRows));
     }
   }
   if constexpr (kSums) {
     const int64_t c = tile_column + threadIdx.x;
-    if (threadIdx.x >= kTile || c >= to.C) return;
+    if (threadIdx.x >= kTileColumns || c >= to.C) return;
     float total = 0;
 #pragma unroll
     for (int warp = 0; warp < kThreads / kWarp; ++warp) total += sums[warp][threadIdx.x];
@@ -191,8 +191,8 @@ __global__ void __launch_bounds__(kThreads, 2) quantise_tile(const Source source
 
 template <class Source>
 __global__ void __launch_bounds__(kThreads) find_amax(const Source source, const Destination to) {
-  const int64_t first_row = int64_t{blockIdx.y} * kTile + threadIdx.x / kRunsAcross * kRows;
-  const int64_t column = int64_t{blockIdx.x} * kTile + threadIdx.x % kRunsAcross * kRun;
+  const int64_t first_row = int64_t{blockIdx.y} * kTileRows + threadIdx.x / kRunsAcross * kRows;
+  const int64_t column = int64_t{blockIdx.x} * kTileColumns + threadIdx.x % kRunsAcross * kRun;
   uint32_t largest = 0;
   if (first_row < to.N && column < to.C) {
     typename Source::Fetched fetched[kRows];
@@ -271,7 +271,7 @@ Destination destination_of(const Fp8Copy& fp8) {
                        .values = data_of<uint8_t>(fp8.values),
                        .transposed = data_of<uint8_t>(fp8.transposed),
                        .column_sums = data_of<float>(fp8.column_sums)};
-  CHECK(to.N % kRun == 0 && to.C % kRun == 0);
+  CHECK(to.N % kChunk == 0 && to.C % kChunk == 0);
   CHECK(aligned16(to.values) && aligned16(to.transposed));
   return to;
 }
@@ -282,7 +282,7 @@ void make_copies(const Operand& x, const Source& source, cudaStream_t stream) {
   const Destination to = destination_of(fp8);
   CHECK(x.dtype == DType::bf16);
   CHECK_EQ(x.count(), to.N * to.C);
-  const dim3 grid(static_cast<unsigned>(blocks_for(to.C, kTile)), static_cast<unsigned>(blocks_for(to.N, kTile)));
+  const dim3 grid(static_cast<unsigned>(blocks_for(to.C, kTileColumns)), static_cast<unsigned>(blocks_for(to.N, kTileRows)));
   if (*fp8.scaling == Fp8Scaling::current) {
     CUDA_CHECK(cudaMemsetAsync(to.amax, 0, sizeof(float), stream));
     find_amax<<<grid, kThreads, 0, stream>>>(source, to);
