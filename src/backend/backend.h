@@ -48,6 +48,7 @@ class Backend {
   virtual int64_t full_speed_rows() const { return 2048; }
   // The most products of this dtype could reach here, for backends that have to find out; 0 where it is not known.
   virtual double measure_peak_tflops(DType) { return 0; }
+  virtual bool has_fp8() const { return false; }  // whether operands may have FP8 copies
   // Of a device with memory of its own; backends on host memory have none.
   virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
   virtual std::string device_name() const { return ""; }  // as its driver calls it

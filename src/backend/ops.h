@@ -5,6 +5,8 @@
 // "act" stands for the activation dtype, f32 or bf16, the same for every act tensor of one op; weights have it too.
 // Gradients of parameters are f32 and always added to what is there. Statistics and losses are f32. Sums are made in f32 or
 // better. An operand marked "optional" may be absent (Tensor{}).
+// An Operand may have FP8 copies (tensor/operand.h): an op that writes it fills those too, and products read them in its place,
+// for both of their operands or for none. Where the tensor beside them is scratch it holds nothing afterwards.
 //
 // visit(v) names each operand once, as v.in, v.out or v.update (read and written); recording, tracing, the parity tests and
 // the byte counts all follow from it.
@@ -13,7 +15,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tensor/tensor.h"
+#include "tensor/operand.h"
 
 namespace trireme {
 
@@ -35,9 +37,33 @@ enum class CausalMask : uint8_t { no, yes };
 enum class RotaryDirection : uint8_t { forward, backward };
 enum class WriteGrad : uint8_t { no, yes };
 
+// Of the amaxes of the last steps, which one a scale follows.
+enum class AmaxChoice : uint8_t { largest, most_recent };
+
+// What an op's visit() says of an operand: that it reads it along its rows or its columns, or writes it.
+template <class V>
+void visit_rows(V&& v, const char* name, const Operand& operand) {
+  v.in(name, operand.fp8 ? operand.fp8.values : operand);
+}
+template <class V>
+void visit_columns(V&& v, const char* name, const Operand& operand) {
+  v.in(name, operand.fp8 ? operand.fp8.transposed : operand);
+}
+template <class V>
+void visit_copies(V&& v, const Operand& operand) {
+  v.out("fp8_values", operand.fp8.values), v.out("fp8_transposed", operand.fp8.transposed);
+  v.out("fp8_column_sums", operand.fp8.column_sums), v.update("fp8_amax", operand.fp8.amax);
+  v.update("fp8_scale", operand.fp8.scale), v.update("fp8_inverse", operand.fp8.inverse);
+}
+template <class V>
+void visit_written(V&& v, const char* name, const Operand& operand) {
+  if (operand.wide == Wide::kept) v.out(name, operand);
+  visit_copies(v, operand);
+}
+
 // Heads first .. first + count - 1 of packed heads [B,T,*,D].
 struct HeadsView {
-  Tensor packed;
+  Operand packed;
   int64_t first = 0;
   int64_t count = 0;
 };
@@ -128,13 +154,14 @@ struct ResidualNormForward {
   Tensor weight;
   Tensor bias;  // optional
   Tensor sum;   // optional
-  Tensor out;
+  Operand out;
   Tensor mean;  // absent for rmsnorm
   Tensor rstd;
   template <class V>
   void visit(V&& v) const {
     v.in("residual", residual), v.in("branch", branch), v.in("branch2", branch2), v.in("row_keys", dropout.row_keys);
-    v.in("weight", weight), v.in("bias", bias), v.out("sum", sum), v.out("out", out), v.out("mean", mean), v.out("rstd", rstd);
+    v.in("weight", weight), v.in("bias", bias), v.out("sum", sum), visit_written(v, "out", out), v.out("mean", mean);
+    v.out("rstd", rstd);
   }
 };
 
@@ -148,15 +175,16 @@ struct ResidualNormBackward {
   Tensor d_out;
   Tensor d_residual;  // optional: zero
   Dropout dropout, dropout2;
-  Tensor d_sum;
-  Tensor d_branch, d_branch2;  // optional
+  Operand d_sum;
+  Operand d_branch, d_branch2;  // optional
   Tensor d_weight;
   Tensor d_bias;  // optional
   template <class V>
   void visit(V&& v) const {
     v.in("sum", sum), v.in("weight", weight), v.in("mean", mean), v.in("rstd", rstd), v.in("d_out", d_out);
-    v.in("d_residual", d_residual), v.in("row_keys", dropout.row_keys), v.out("d_sum", d_sum), v.out("d_branch", d_branch);
-    v.out("d_branch2", d_branch2), v.update("d_weight", d_weight), v.update("d_bias", d_bias);
+    v.in("d_residual", d_residual), v.in("row_keys", dropout.row_keys), visit_written(v, "d_sum", d_sum);
+    visit_written(v, "d_branch", d_branch), visit_written(v, "d_branch2", d_branch2);
+    v.update("d_weight", d_weight), v.update("d_bias", d_bias);
   }
 };
 
@@ -179,10 +207,10 @@ struct DropoutBackward {
   static constexpr const char* kName = "dropout_backward";
   Tensor d_sum;
   Dropout dropout;
-  Tensor d_branch;
+  Operand d_branch;
   template <class V>
   void visit(V&& v) const {
-    v.in("d_sum", d_sum), v.in("row_keys", dropout.row_keys), v.out("d_branch", d_branch);
+    v.in("d_sum", d_sum), v.in("row_keys", dropout.row_keys), visit_written(v, "d_branch", d_branch);
   }
 };
 
@@ -193,14 +221,14 @@ struct DropoutBackward {
 // erf(z/sqrt 2)).
 struct LinearForward {
   static constexpr const char* kName = "linear_forward";
-  Tensor x, weight;
+  Operand x, weight;
   Tensor bias;  // optional
   Activation activation = Activation::none;
   Tensor pre;  // there if and only if there is an activation
-  Tensor out;
+  Operand out;
   template <class V>
   void visit(V&& v) const {
-    v.in("x", x), v.in("weight", weight), v.in("bias", bias), v.out("pre", pre), v.out("out", out);
+    visit_rows(v, "x", x), visit_rows(v, "weight", weight), v.in("bias", bias), v.out("pre", pre), visit_written(v, "out", out);
   }
   double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(weight.shape[0]); }
 };
@@ -209,13 +237,13 @@ struct LinearForward {
 // d_out [N,O], weight [O,I], pre, d_x [N,I], all act.
 struct LinearInputGrad {
   static constexpr const char* kName = "linear_input_grad";
-  Tensor d_out, weight;
+  Operand d_out, weight;
   Activation activation = Activation::none;
   Tensor pre;  // there if and only if there is an activation
-  Tensor d_x;
+  Operand d_x;
   template <class V>
   void visit(V&& v) const {
-    v.in("d_out", d_out), v.in("weight", weight), v.in("pre", pre), v.out("d_x", d_x);
+    visit_rows(v, "d_out", d_out), visit_columns(v, "weight", weight), v.in("pre", pre), visit_written(v, "d_x", d_x);
   }
   double flops() const { return 2.0 * static_cast<double>(d_out.count()) * static_cast<double>(weight.shape[1]); }
 };
@@ -223,12 +251,13 @@ struct LinearInputGrad {
 // d_weight += d_out^T x;  d_bias += sum over n of d_out.    x [N,I], d_out [N,O] act; d_weight [O,I], d_bias [O] f32.
 struct LinearWeightGrad {
   static constexpr const char* kName = "linear_weight_grad";
-  Tensor x, d_out;
+  Operand x, d_out;
   Tensor d_weight;
   Tensor d_bias;  // optional
   template <class V>
   void visit(V&& v) const {
-    v.in("x", x), v.in("d_out", d_out), v.update("d_weight", d_weight), v.update("d_bias", d_bias);
+    visit_columns(v, "x", x), visit_columns(v, "d_out", d_out), v.in("fp8_column_sums", d_out.fp8.column_sums);
+    v.update("d_weight", d_weight), v.update("d_bias", d_bias);
   }
   double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(d_out.shape[1]); }
 };
@@ -237,20 +266,22 @@ struct LinearWeightGrad {
 struct ActivationForward {
   static constexpr const char* kName = "activation_forward";
   Activation activation = Activation::gelu_tanh;
-  Tensor pre, out;
+  Tensor pre;
+  Operand out;
   template <class V>
   void visit(V&& v) const {
-    v.in("pre", pre), v.out("out", out);
+    v.in("pre", pre), visit_written(v, "out", out);
   }
 };
 
 // out = gate / (1 + exp(-gate)) * up.    gate_up [N,2F] act: gate in the first F columns, up in the rest; out [N,F] act.
 struct SwigluForward {
   static constexpr const char* kName = "swiglu_forward";
-  Tensor gate_up, out;
+  Tensor gate_up;
+  Operand out;
   template <class V>
   void visit(V&& v) const {
-    v.in("gate_up", gate_up), v.out("out", out);
+    v.in("gate_up", gate_up), visit_written(v, "out", out);
   }
 };
 
@@ -258,10 +289,11 @@ struct SwigluForward {
 // gate_up.
 struct SwigluBackward {
   static constexpr const char* kName = "swiglu_backward";
-  Tensor gate_up, d_out, d_gate_up;
+  Tensor gate_up, d_out;
+  Operand d_gate_up;
   template <class V>
   void visit(V&& v) const {
-    v.in("gate_up", gate_up), v.in("d_out", d_out), v.out("d_gate_up", d_gate_up);
+    v.in("gate_up", gate_up), v.in("d_out", d_out), visit_written(v, "d_gate_up", d_gate_up);
   }
 };
 
@@ -269,6 +301,7 @@ struct SwigluBackward {
 
 // Rotates, in place, the first `dims` channels of each head: channel i pairs with i + dims/2 for i < dims/2, angle
 // positions[n] * base^(-2i/dims):  (a, b) -> (a cos - b sin, b cos + a sin); backward turns by the negative angle.
+// FP8 copies are made of all packed heads, turned or not.
 struct Rotary {
   static constexpr const char* kName = "rotary";
   RotaryDirection direction = RotaryDirection::forward;
@@ -278,7 +311,7 @@ struct Rotary {
   HeadsView heads;
   template <class V>
   void visit(V&& v) const {
-    v.in("positions", positions), v.update("heads", heads.packed);
+    v.in("positions", positions), v.update("heads", heads.packed), visit_copies(v, heads.packed);
   }
 };
 
@@ -297,19 +330,20 @@ struct AttentionForward {
   CausalMask causal = CausalMask::yes;
   float scale = 1;
   Dropout dropout;
-  Tensor out, lse;
+  Operand out;
+  Tensor lse;
   template <class V>
   void visit(V&& visitor) const {
     visitor.in("q", q.packed);
     if (!same_tensor(q, k)) visitor.in("k", k.packed);
     if (!same_tensor(k, v)) visitor.in("v", v.packed);
-    visitor.in("row_keys", dropout.row_keys), visitor.out("out", out), visitor.out("lse", lse);
+    visitor.in("row_keys", dropout.row_keys), visit_written(visitor, "out", out), visitor.out("lse", lse);
   }
   double flops() const;
 };
 
 // Gradients of AttentionForward. d_q, d_k, d_v are written whole (not added to); with G < H the gradients of the query heads
-// that share a key/value head are summed.
+// that share a key/value head are summed. FP8 copies are made of packed heads that hold all three.
 struct AttentionBackward {
   static constexpr const char* kName = "attention_backward";
   HeadsView q, k, v;
@@ -327,7 +361,7 @@ struct AttentionBackward {
     if (!same_tensor(q, k)) visitor.in("k", k.packed);
     if (!same_tensor(k, v)) visitor.in("v", v.packed);
     visitor.in("row_keys", dropout.row_keys), visitor.in("out", out), visitor.in("lse", lse), visitor.in("d_out", d_out);
-    visitor.out("d_q", d_q.packed);
+    visit_written(visitor, "d_q", d_q.packed);
     if (!same_tensor(d_q, d_k)) visitor.out("d_k", d_k.packed);
     if (!same_tensor(d_k, d_v)) visitor.out("d_v", d_v.packed);
   }
@@ -468,6 +502,37 @@ struct AdamW {
   }
 };
 
+// ---------------------------------------------------------------------------------------------------------------- FP8
+
+// The FP8 copies of a tensor [N,C] act. N and C are multiples of 16. With current scaling amax = largest |x| and, if that is
+// finite and above 0, scale = largest / amax and inverse = 1 / scale; else they stay. With delayed scaling amax = max(amax, |x|)
+// and both are only read. Then values[n,c] = transposed[c,n] = x * scale, rounded to nearest, ties to even, and saturated.
+struct Quantise {
+  static constexpr const char* kName = "quantise";
+  Operand x;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("x", x), visit_copies(v, x);
+  }
+};
+
+// For each row r:  histories[r] moves one place to the right and begins with amax[r] (0 if that is not finite); a = its largest
+// or its first value; if a > 0:  scale = largest / a, inverse = 1 / scale. amax [rows] f32; table [rows, at least kHistory +
+// history] f32: inverse, scale, nothing, nothing, and amaxes of earlier steps, the most recent first.
+struct UpdateScales {
+  static constexpr const char* kName = "update_scales";
+  static constexpr int64_t kInverse = 0, kScale = 1, kHistory = 4;  // columns of the table
+  AmaxChoice choice = AmaxChoice::largest;
+  float largest = 0;
+  int64_t history = 1;
+  Tensor amax;
+  Tensor table;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("amax", amax), v.update("table", table);
+  }
+};
+
 // ------------------------------------------------------------------------------------------------------------- memory
 
 // out[i] = value.    f32, bf16 or f64.
@@ -506,14 +571,16 @@ struct RandomNormal {
 };
 
 // The list of all ops; X(Op) once each.
-#define TRIREME_OPS(X)                                                                                                         \
-  X(EmbeddingForward)                                                                                                          \
-  X(EmbeddingBackward)                                                                                                         \
-  X(ResidualNormForward)                                                                                                       \
-  X(ResidualNormBackward)                                                                                                      \
-  X(ResidualAdd)                                                                                                               \
-  X(DropoutBackward) X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward)             \
-      X(SwigluBackward) X(Rotary) X(AttentionForward) X(AttentionBackward) X(MergeAttention) X(CopyHeads) X(CrossEntropyStats) \
-          X(RescaleSums) X(CrossEntropyGrad) X(CrossEntropy) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Fill) X(Copy) X(RandomNormal)
+#define TRIREME_OPS(X)                                                                                                          \
+  X(EmbeddingForward)                                                                                                           \
+  X(EmbeddingBackward)                                                                                                          \
+  X(ResidualNormForward)                                                                                                        \
+  X(ResidualNormBackward)                                                                                                       \
+  X(ResidualAdd)                                                                                                                \
+  X(DropoutBackward)                                                                                                            \
+  X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary)     \
+      X(AttentionForward) X(AttentionBackward) X(MergeAttention) X(CopyHeads) X(CrossEntropyStats) X(RescaleSums)               \
+          X(CrossEntropyGrad) X(CrossEntropy) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Quantise) X(UpdateScales) X(Fill) X(Copy) \
+              X(RandomNormal)
 
 }  // namespace trireme

@@ -37,6 +37,7 @@ class TimedBackend final : public Backend {
   void download(Stream stream, Tensor from, void* to) override { inner_.download(stream, from, to); }
   int64_t full_speed_rows() const override { return inner_.full_speed_rows(); }
   double measure_peak_tflops(DType dtype) override { return inner_.measure_peak_tflops(dtype); }
+  bool has_fp8() const override { return inner_.has_fp8(); }
   std::optional<DeviceMemory> device_memory() const override { return inner_.device_memory(); }
   std::string device_name() const override { return inner_.device_name(); }
   std::string description() const override { return inner_.description(); }

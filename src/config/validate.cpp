@@ -64,10 +64,27 @@ void validate_optimizer(const OptimSettings& optim) {
                     optim.lr);
 }
 
-void validate_fp8(const Fp8Settings& fp8) {
-  if (fp8.enabled && fp8.hybrid == fp8.e4m3)
+void validate_fp8(const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  const Fp8Settings& fp8 = model.fp8;
+  if (!fp8.enabled) return;
+  if (fp8.hybrid == fp8.e4m3)
     throw UserError("model.fp8=true with model.fp8_hybrid={} and model.fp8_e4m3={}: one of the two must be true; use fp8_hybrid",
                     fp8.hybrid, fp8.e4m3);
+  if (settings.trainer.precision != Precision::bf16)
+    throw UserError("model.fp8=true with trainer.precision=32: what is not FP8 must be bf16; use trainer.precision=bf16");
+  // The dimensions of every FP8 product, as a rank sees them.
+  const int64_t tp = model.tensor_model_parallel_size;
+  const auto require = [](const std::string& what, int64_t value) {
+    constexpr int64_t kMultiple = 16;
+    if (value % kMultiple != 0)
+      throw UserError("model.fp8=true needs multiples of {}: {} is {}; use another, or model.fp8=false", kMultiple, what, value);
+  };
+  require("model.hidden_size", model.hidden_size);
+  require(tp > 1 ? "model.ffn_hidden_size / tensor_model_parallel_size" : "model.ffn_hidden_size", model.ffn_hidden_size / tp);
+  require("the width of all heads of a rank", model.num_attention_heads / tp * model.head_width());
+  require("the width of all keys of a rank", model.groups() / tp * model.head_width());
+  require("model.micro_batch_size times model.encoder_seq_length", model.micro_batch_size * model.encoder_seq_length);
 }
 
 void validate_profile(const Settings& settings) {
@@ -152,7 +169,7 @@ void validate(const Settings& settings) {
   validate_positions(settings.model);
   validate_batches(settings.model);
   validate_layout(settings);
-  validate_fp8(settings.model.fp8);
+  validate_fp8(settings);
   validate_profile(settings);
   validate_optimizer(settings.model.optim);
   validate_data(settings.model);

@@ -48,18 +48,57 @@ BlockActivations take_saved(const ModelSettings& model, const Dims& d, DType dty
 
 Tensor take_attended(const Dims& d, DType dtype, Arena& arena) { return arena.take({d.B, d.T, d.H, d.D}, dtype); }
 
-// The inputs that selective recompute rebuilds.
-LinearInputs take_rebuilt(const Dims& d, DType dtype, Arena& arena) {
-  return {.normed1 = arena.take({d.R, d.C}, dtype),
-          .attended = {},
-          .normed2 = arena.take({d.R, d.C}, dtype),
-          .activated = arena.take({d.N(), d.F}, dtype)};
+// An input of a linear layer, [N,width], and its copies.
+Operand with_copies(Operand input, int64_t N, int64_t width, const Fp8Inputs& fp8, Arena& arena) {
+  if (fp8.state == nullptr) return input;
+  input.fp8.values = fp8.values.flat_range(0, {N, width});
+  input.fp8.transposed = arena.take({width, N}, fp8.state->input_dtype());
+  return input;
 }
 
-LinearInputs take_inputs(const Dims& d, DType dtype, Arena& arena) {
-  LinearInputs inputs = take_rebuilt(d, dtype, arena);
-  inputs.attended = take_attended(d, dtype, arena);
+Operand take_attended(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena) {
+  return with_copies(take_attended(d, dtype, arena), d.N(), d.H * d.D, fp8, arena);
+}
+
+// The inputs that selective recompute rebuilds.
+LinearInputs take_rebuilt(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena) {
+  const auto input = [&](const Shape& shape, const Tensor& beside_copies) {
+    const Operand made = fp8.state != nullptr ? Operand(beside_copies, {}, Wide::scratch) : Operand(arena.take(shape, dtype));
+    return with_copies(made, shape[0], shape[1], fp8, arena);
+  };
+  return {.normed1 = input({d.R, d.C}, fp8.normed),
+          .attended = {},
+          .normed2 = input({d.R, d.C}, fp8.normed),
+          .activated = input({d.N(), d.F}, fp8.activated)};
+}
+
+LinearInputs take_inputs(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena) {
+  LinearInputs inputs = take_rebuilt(d, dtype, fp8, arena);
+  inputs.attended = take_attended(d, dtype, fp8, arena);
   return inputs;
+}
+
+// An output gradient, [N,width], and its copies.
+Operand with_copies(Operand gradient, int64_t N, int64_t width, const Fp8State* fp8, Arena& arena) {
+  if (fp8 == nullptr) return gradient;
+  gradient.fp8.values = arena.take({N, width}, fp8->output_grad_dtype());
+  gradient.fp8.transposed = arena.take({width, N}, fp8->output_grad_dtype());
+  gradient.fp8.column_sums = arena.take({ceil_div(N, Fp8Copy::kSumRows), width}, DType::f32);
+  return gradient;
+}
+
+// The same memory with the scales of block i.
+void set_scales(LinearInputs& inputs, const Fp8State& fp8, int64_t i) {
+  fp8.assign_input(i, BlockLinear::qkv, inputs.normed1.fp8);
+  fp8.assign_input(i, BlockLinear::out, inputs.attended.fp8);
+  fp8.assign_input(i, BlockLinear::up, inputs.normed2.fp8);
+  fp8.assign_input(i, BlockLinear::down, inputs.activated.fp8);
+}
+void set_scales(BlockGradients& g, const Fp8State& fp8, int64_t i) {
+  fp8.assign_output_grad(i, BlockLinear::qkv, g.d_qkv.fp8);
+  fp8.assign_output_grad(i, BlockLinear::out, g.d_attention.fp8);
+  fp8.assign_output_grad(i, BlockLinear::up, g.d_up.fp8);
+  fp8.assign_output_grad(i, BlockLinear::down, g.d_mlp.fp8);
 }
 
 LinearInputs inputs_of(const BlockActivations& a) {
@@ -89,14 +128,15 @@ RingBuffers make_ring(const Dims& d, DType dtype, Backward backward, Arena& aren
 
 }  // namespace
 
-BlockActivations make_block_activations(const ModelSettings& model, const Dims& d, DType dtype, Arena& arena) {
+BlockActivations make_block_activations(const ModelSettings& model, const Dims& d, DType dtype, const Fp8Inputs& fp8,
+                                        Arena& arena) {
   BlockActivations a = take_saved(model, d, dtype, arena);
-  set_inputs(a, take_inputs(d, dtype, arena));
+  set_inputs(a, take_inputs(d, dtype, fp8, arena));
   return a;
 }
 
 BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, DType dtype, Backward backward,
-                                    DeferredWeights deferred, Arena& arena) {
+                                    DeferredWeights deferred, const Fp8State* fp8, Arena& arena) {
   const auto stream = [&] { return arena.take({d.R, d.C}, dtype); };
   BlockWorkspace w;
   w.branch1 = stream();
@@ -112,22 +152,37 @@ BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, D
   if (deferred == DeferredWeights::yes) return w;
   const bool dropout = model.hidden_dropout > 0;
   w.branch_grads = dropout ? BranchGrads::written : BranchGrads::same_as_sum;
-  w.gradients.d_attention = dropout ? stream() : w.d_sum;
+  const auto gradient = [&](const Tensor& made, int64_t width) {
+    return with_copies({made, {}, fp8 != nullptr ? Wide::scratch : Wide::kept}, d.N(), width, fp8, arena);
+  };
+  w.gradients.d_attention = dropout ? gradient(stream(), d.C) : with_copies(w.d_sum, d.N(), d.C, fp8, arena);
   // One branch after the other, unless the residual is parallel.
-  w.gradients.d_mlp = dropout && model.parallel_residual ? stream() : w.gradients.d_attention;
-  w.gradients.d_qkv = arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype);
-  w.gradients.d_up = arena.take({d.N(), up_width(model, d)}, dtype);
+  w.gradients.d_mlp = dropout && model.parallel_residual ? gradient(stream(), d.C) : w.gradients.d_attention;
+  w.gradients.d_qkv = gradient(arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype), d.qkv_width());
+  w.gradients.d_up = gradient(arena.take({d.N(), up_width(model, d)}, dtype), up_width(model, d));
   return w;
 }
 
 SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d, DType dtype, DeferredWeights deferred,
-                                      Arena& scratch) {
-  SharedWorkspace shared{
-      .block = make_block_workspace(model, d, dtype, Backward::yes, deferred, scratch), .rebuilt = {}, .pool = {}};
+                                      const Fp8State* fp8, Arena& scratch) {
+  SharedWorkspace shared{.block = make_block_workspace(model, d, dtype, Backward::yes, deferred, fp8, scratch),
+                         .fp8 = {},
+                         .rebuilt = {},
+                         .pool = {}};
+  if (fp8 != nullptr) {
+    CHECK(deferred == DeferredWeights::no && d.R == d.N() && d.CP == 1);
+    // Forward works where gradients come later.
+    const Tensor& d_up = shared.block.gradients.d_up;
+    shared.fp8 = {.state = fp8,
+                  .one_gradient = model.parallel_residual && model.hidden_dropout == 0,
+                  .normed = shared.block.d_normed1,
+                  .activated = d_up.reshaped({d_up.count()}).flat_range(0, {d.N(), d.F}),
+                  .values = scratch.take({d.N() * std::max({d.C, d.F, d.H * d.D})}, fp8->input_dtype())};
+  }
   if (model.activations_checkpoint_granularity == RecomputeGranularity::selective)
-    shared.rebuilt = take_rebuilt(d, dtype, scratch);
+    shared.rebuilt = take_rebuilt(d, dtype, shared.fp8, scratch);
   for (int64_t i = 0; i < recompute_group(model, d.L); ++i)
-    shared.pool.push_back(make_block_activations(model, d, dtype, scratch));
+    shared.pool.push_back(make_block_activations(model, d, dtype, shared.fp8, scratch));
   return shared;
 }
 
@@ -156,10 +211,11 @@ ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, D
         inputs_.push_back(inputs_of(pooled(layer)));
       } else if (rebuilds_) {
         inputs_.push_back(shared.rebuilt);
-        inputs_.back().attended = take_attended(dims, dtype, activations);
+        inputs_.back().attended = take_attended(dims, dtype, shared.fp8, activations);
       } else {
-        inputs_.push_back(take_inputs(dims, dtype, activations));
+        inputs_.push_back(take_inputs(dims, dtype, shared.fp8, activations));
       }
+      if (shared.fp8.state != nullptr) set_scales(inputs_.back(), *shared.fp8.state, layer);
     }
   for (int64_t slot = 0; slot < slots.gradients; ++slot)
     for (int64_t layer = 0; layer < layers_; ++layer) later_.push_back(make_later(model, dims, dtype, layer, activations));
@@ -173,9 +229,9 @@ ActivationTable::Later ActivationTable::make_later(const ModelSettings& model, c
                      .d_qkv = arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype),
                      .d_up = arena.take({d.N(), up_width(model, d)}, dtype)};
   if (plan(layer).recomputed)
-    later.inputs = take_inputs(d, dtype, arena);
+    later.inputs = take_inputs(d, dtype, {}, arena);
   else if (rebuilds_)
-    later.inputs = take_rebuilt(d, dtype, arena);
+    later.inputs = take_rebuilt(d, dtype, {}, arena);
   return later;
 }
 
@@ -187,7 +243,11 @@ BlockActivations ActivationTable::block(const Slots& at, int64_t layer, Pass pas
 }
 
 BlockGradients ActivationTable::gradients(const Slots& at, int64_t layer) const {
-  return later_.empty() ? shared_.block.gradients : later_[index(at.gradients, layer)].gradients;
+  if (!later_.empty()) return later_[index(at.gradients, layer)].gradients;
+  BlockGradients gradients = shared_.block.gradients;
+  if (shared_.fp8.state != nullptr) set_scales(gradients, *shared_.fp8.state, layer);
+  if (shared_.fp8.one_gradient) gradients.d_attention = gradients.d_mlp;
+  return gradients;
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/dims.h"
+#include "model/fp8_state.h"
 #include "model/parallel_linear.h"
 #include "model/slots.h"
 #include "tensor/arena.h"
@@ -14,28 +15,28 @@ namespace trireme {
 
 struct BlockActivations {
   Tensor sum1;          // [R,C] the residual stream that enters the block
-  Tensor normed1;       // [R,C]
+  Operand normed1;      // [R,C]
   Tensor mean1, rstd1;  // [R] f32; mean is absent with rmsnorm
   Tensor qkv;           // [B,T,H+2G,D] q, k, v packed, never permuted
-  Tensor attended;      // [B,T,H,D]
+  Operand attended;     // [B,T,H,D]
   Tensor lse;           // [B,H,T] f32
   Tensor sum2;          // [R,C] after the attention branch; absent with a parallel residual, where norm2 reads sum1
-  Tensor normed2;       // [R,C]
+  Operand normed2;      // [R,C]
   Tensor mean2, rstd2;  // [R] f32
   Tensor up;            // [N,F] before GELU, or [N,2F] gate and up before SwiGLU
-  Tensor activated;     // [N,F]
+  Operand activated;    // [N,F]
 };
 
 // Of those, the inputs of linear layers: what weight products read.
 struct LinearInputs {
-  Tensor normed1, attended, normed2, activated;
+  Operand normed1, attended, normed2, activated;
 };
 
 // Gradients of the outputs of linear layers, which weight products read too.
 struct BlockGradients {
-  Tensor d_attention, d_mlp;  // [R,C] of the two branches
-  Tensor d_qkv;               // [B,T,H+2G,D]
-  Tensor d_up;                // as up
+  Operand d_attention, d_mlp;  // [R,C] of the two branches
+  Operand d_qkv;               // [B,T,H+2G,D]
+  Operand d_up;                // as up
 };
 
 // Whether the gradient of a branch is a tensor of its own, or d_sum itself, which it equals without dropout.
@@ -68,19 +69,31 @@ enum class Backward : uint8_t { no, yes };
 // With weight products put off, the gradients they need are kept for each layer.
 enum class DeferredWeights : uint8_t { no, yes };
 BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& dims, DType dtype, Backward backward,
-                                    DeferredWeights deferred, Arena& arena);
+                                    DeferredWeights deferred, const Fp8State* fp8, Arena& arena);
 
-BlockActivations make_block_activations(const ModelSettings& model, const Dims& dims, DType dtype, Arena& arena);
+// With FP8 products the inputs of linear layers are kept as FP8. Beside their copies the tensors themselves are only worked in,
+// and the copies that forward reads at once are not kept either: all blocks share that memory.
+struct Fp8Inputs {
+  const Fp8State* state = nullptr;  // null without FP8
+  bool one_gradient = false;        // both branches have the same gradient, and it has one copy
+  Tensor normed;                    // [N,C]
+  Tensor activated;                 // [N,F]
+  Tensor values;                    // room for the widest of the inputs
+};
+
+BlockActivations make_block_activations(const ModelSettings& model, const Dims& dims, DType dtype, const Fp8Inputs& fp8,
+                                        Arena& arena);
 
 // Memory that all chunks of a stage share, because one of them works at a time.
 struct SharedWorkspace {
   BlockWorkspace block;
+  Fp8Inputs fp8;
   LinearInputs rebuilt;                // what selective recompute leaves out
   std::vector<BlockActivations> pool;  // of the recompute group that is being worked on
 };
 // `dims` of the chunk with the most layers.
 SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& dims, DType dtype, DeferredWeights deferred,
-                                      Arena& scratch);
+                                      const Fp8State* fp8, Arena& scratch);
 
 // Who asks for the activations of a block: with weight products put off, backward writes what it computes again to memory of its
 // own.

@@ -6,8 +6,10 @@
 namespace trireme {
 namespace {
 
+bool rotates(const Context& context) { return context.model.position_embedding_type == PositionEmbedding::rope; }
+
 void rotate(const Context& context, RotaryDirection direction, const HeadsView& heads) {
-  if (context.model.position_embedding_type != PositionEmbedding::rope) return;
+  if (!rotates(context)) return;
   context.backend.run(kCompute, Rotary{.direction = direction,
                                        .dims = context.model.rotary_dims(),
                                        .base = static_cast<float>(context.model.rotary_base),
@@ -30,7 +32,8 @@ PackedHeads through_cache(const Context& context, const PackedHeads& heads, KeyV
 void attention_forward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockActivations& a,
                        const BlockWorkspace& w, Tensor branch, KeyValueCache* cache) {
   const Dims& d = context.dims;
-  const Tensor qkv = a.qkv.reshaped({d.N(), d.qkv_width()}), attended = a.attended.reshaped({d.N(), d.H * d.D});
+  const Tensor qkv = a.qkv.reshaped({d.N(), d.qkv_width()});
+  const Operand attended = a.attended.reshaped({d.N(), d.H * d.D});
   PackedHeads heads = unpack(d, a.qkv);
   context.linear.column_forward({.x = a.normed1, .weight = weights.qkv_weight, .bias = weights.qkv_bias, .out = qkv});
   rotate(context, RotaryDirection::forward, heads.qk);
@@ -53,7 +56,9 @@ void attention_forward(const Context& context, int64_t layer, const BlockParamet
 void attention_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
                         const BlockActivations& a, const BlockWorkspace& w, const BlockGradients& g, Tensor d_normed) {
   const Dims& d = context.dims;
-  const PackedHeads heads = unpack(d, a.qkv), d_heads = unpack(d, g.d_qkv);
+  // Whoever writes the heads last makes their copies.
+  const PackedHeads heads = unpack(d, a.qkv), d_turned = unpack(d, g.d_qkv);
+  const PackedHeads d_heads = rotates(context) ? unpack(d, Tensor(g.d_qkv)) : d_turned;
   context.linear.row_backward({.x = a.attended.reshaped({d.N(), d.H * d.D}),
                                .d_out = g.d_attention,
                                .weight = weights.out_weight,
@@ -76,7 +81,7 @@ void attention_backward(const Context& context, int64_t layer, const BlockParame
                                                     .d_q = d_heads.q,
                                                     .d_k = d_heads.k,
                                                     .d_v = d_heads.v});
-  rotate(context, RotaryDirection::backward, d_heads.qk);
+  rotate(context, RotaryDirection::backward, d_turned.qk);
   context.linear.column_backward({.x = a.normed1,
                                   .d_out = g.d_qkv.reshaped({d.N(), d.qkv_width()}),
                                   .weight = weights.qkv_weight,

@@ -4,7 +4,9 @@ namespace trireme {
 namespace {
 
 struct NormTensors {
-  Tensor weight, bias, out, mean, rstd;
+  Tensor weight, bias;
+  Operand out;
+  Tensor mean, rstd;
 };
 
 NormTensors norm1(const BlockParameters& weights, const BlockActivations& a) {
@@ -66,9 +68,11 @@ void block_rebuild(const Context& context, const BlockParameters& weights, const
 }
 
 PendingGradPlaces grad_places(const PendingSum& pending, const BlockWorkspace& w, const BlockGradients& g) {
-  if (!pending.branch || w.branch_grads == BranchGrads::same_as_sum) return {};
-  if (!pending.branch2) return {.d_branch = g.d_mlp, .d_branch2 = {}};
-  return {.d_branch = g.d_attention, .d_branch2 = g.d_mlp};
+  if (!pending.branch) return {.d_sum = w.d_sum, .d_branch = {}, .d_branch2 = {}};
+  // With the copies of one branch: both have the same gradient.
+  if (w.branch_grads == BranchGrads::same_as_sum) return {.d_sum = g.d_mlp, .d_branch = {}, .d_branch2 = {}};
+  if (!pending.branch2) return {.d_sum = w.d_sum, .d_branch = g.d_mlp, .d_branch2 = {}};
+  return {.d_sum = w.d_sum, .d_branch = g.d_attention, .d_branch2 = g.d_mlp};
 }
 
 Tensor block_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
@@ -77,11 +81,9 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
   const bool parallel = context.model.parallel_residual;
   const NormKind kind = norm_kind(context.model.normalization);
   const bool writes = !parallel && w.branch_grads == BranchGrads::written;
-  BlockGradients own = g;
-  if (!parallel && !writes) own.d_attention = w.d_sum;
 
-  mlp_backward(context, weights, grads, a, w, own, w.d_normed2);
-  if (parallel) attention_backward(context, layer, weights, grads, a, w, own, w.d_normed1);
+  mlp_backward(context, weights, grads, a, w, g, w.d_normed2);
+  if (parallel) attention_backward(context, layer, weights, grads, a, w, g, w.d_normed1);
   context.backend.run(kCompute, ResidualNormBackward{.kind = kind,
                                                      .sum = parallel ? a.sum1 : a.sum2,
                                                      .weight = weights.norm2_weight,
@@ -90,11 +92,11 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
                                                      .d_out = w.d_normed2,
                                                      .d_residual = d_out,
                                                      .dropout = context.attention_branch_dropout(layer),
-                                                     .d_sum = w.d_sum,
-                                                     .d_branch = writes ? own.d_attention : Tensor{},
+                                                     .d_sum = parallel || writes ? w.d_sum : g.d_attention,
+                                                     .d_branch = writes ? g.d_attention : Operand{},
                                                      .d_weight = grads.norm2_weight,
                                                      .d_bias = grads.norm2_bias});
-  if (!parallel) attention_backward(context, layer, weights, grads, a, w, own, w.d_normed1);
+  if (!parallel) attention_backward(context, layer, weights, grads, a, w, g, w.d_normed1);
   const PendingGradPlaces places = grad_places(before, w, before_grads);
   context.backend.run(kCompute, ResidualNormBackward{.kind = kind,
                                                      .sum = a.sum1,
@@ -105,7 +107,7 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
                                                      .d_residual = w.d_sum,
                                                      .dropout = before.dropout,
                                                      .dropout2 = before.dropout2,
-                                                     .d_sum = w.d_sum,
+                                                     .d_sum = places.d_sum,
                                                      .d_branch = places.d_branch,
                                                      .d_branch2 = places.d_branch2,
                                                      .d_weight = grads.norm1_weight,

@@ -37,9 +37,11 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
 // The gradients of the parameters of linear layers, where block_backward put them off.
 void block_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a, const BlockGradients& g);
 
-// Where the gradients of the branches pending on a block's output go; absent where a branch is, or where it is that of the sum.
+// Where the gradient of a block's output goes, and those of the branches pending on it; absent where a branch is, or where it is
+// that of the sum.
 struct PendingGradPlaces {
-  Tensor d_branch, d_branch2;
+  Operand d_sum;
+  Operand d_branch, d_branch2;
 };
 PendingGradPlaces grad_places(const PendingSum& pending, const BlockWorkspace& w, const BlockGradients& g);
 

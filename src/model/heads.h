@@ -12,7 +12,7 @@ struct PackedHeads {
   HeadsView q, k, v, qk;
 };
 
-inline PackedHeads unpack(const Dims& d, Tensor qkv) {
+inline PackedHeads unpack(const Dims& d, const Operand& qkv) {
   return {.q = {qkv, 0, d.H}, .k = {qkv, d.H, d.G}, .v = {qkv, d.H + d.G, d.G}, .qk = {qkv, 0, d.H + d.G}};
 }
 

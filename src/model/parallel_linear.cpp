@@ -17,11 +17,11 @@ LinearForward forward_rows(const LinearForward& op, Tensor x, Tensor out, int64_
   return part;
 }
 
-LinearInputGrad input_grad(const LinearBackward& op, Tensor d_out, Tensor d_x) {
+LinearInputGrad input_grad(const LinearBackward& op, const Operand& d_out, const Operand& d_x) {
   return {.d_out = d_out, .weight = op.weight, .activation = op.activation, .pre = op.pre, .d_x = d_x};
 }
 
-LinearWeightGrad weight_grad(const LinearBackward& op, Tensor x, Tensor d_out) {
+LinearWeightGrad weight_grad(const LinearBackward& op, const Operand& x, const Operand& d_out) {
   return {.x = x, .d_out = d_out, .d_weight = op.d_weight, .d_bias = op.d_bias};
 }
 
@@ -37,7 +37,7 @@ ParallelLinear::Piece ParallelLinear::piece(int64_t rows, int64_t number) {
   return {begin, rows * (number + 1) / pieces - begin};
 }
 
-Tensor ParallelLinear::all_rows(Tensor part) const {
+Operand ParallelLinear::all_rows(const Operand& part) const {
   if (!cuts_rows()) return part;
   tp_.all_gather(kCompute, part, options_.rows.gathered);
   return options_.rows.gathered;
@@ -135,7 +135,7 @@ void ParallelLinear::row_forward(LinearForward op) const {
   if (tp_.rank() != 0) op.bias = Tensor{};  // added once
   if (in_pieces()) return cuts_rows() ? scatter_in_pieces(op) : sum_in_pieces(op);
   const Tensor part = op.out;
-  op.out = row_sums(part);
+  if (cuts_rows()) op.out = row_sums(part);
   backend_.run(kCompute, op);
   sum_rows(op.out, part);
 }
@@ -152,7 +152,7 @@ void ParallelLinear::column_backward(const LinearBackward& op) const {
   backend_.run(kCompute, input_grad(op, op.d_out, sums));
   const Event summed = start_sum(sums, op.d_x);
   if (gathers) backend_.wait(kCompute, gathered);
-  if (now) backend_.run(kCompute, weight_grad(op, gathers ? options_.rows.gathered : op.x, op.d_out));
+  if (now) backend_.run(kCompute, weight_grad(op, gathers ? Operand(options_.rows.gathered) : op.x, op.d_out));
   backend_.wait(kCompute, summed);
 }
 
@@ -170,7 +170,7 @@ void ParallelLinear::row_backward(const LinearBackward& op) const {
       });
     return;
   }
-  const Tensor d_out = all_rows(op.d_out);
+  const Operand d_out = all_rows(op.d_out);
   backend_.run(kCompute, input_grad(op, d_out, op.d_x));
   if (now) backend_.run(kCompute, weight_grad(op, op.x, d_out));
 }

@@ -25,10 +25,10 @@ enum class WeightProducts : uint8_t { now, later };  // later: by the weight_gra
 enum class TensorOverlap : uint8_t { whole, pieces };
 
 struct LinearBackward {
-  Tensor x, d_out, weight;
+  Operand x, d_out, weight;
   Activation activation = Activation::none;  // that x came out of
   Tensor pre;
-  Tensor d_x;
+  Operand d_x;
   Tensor d_weight;
   Tensor d_bias;  // optional
 };
@@ -52,7 +52,7 @@ class ParallelLinear {
   void row_weight_grad(LinearWeightGrad op) const;
 
   // For the two ends of the model, which are cut over the vocabulary. Without sequence parallelism a rank holds all rows.
-  Tensor all_rows(Tensor part) const;             // what all ranks hold of it, [N,C]
+  Operand all_rows(const Operand& part) const;    // what all ranks hold of it, [N,C]
   Tensor row_sums(Tensor part) const;             // where the rows of `part` can be made that are still to be summed, [N,C]
   void sum_rows(Tensor sums, Tensor part) const;  // sums them over the group
 

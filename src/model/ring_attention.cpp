@@ -5,9 +5,9 @@
 namespace trireme {
 namespace {
 
-class Ring {
+class KeyRing {
  public:
-  Ring(const Context& context, int64_t layer, const BlockActivations& a, const RingBuffers& buffers)
+  KeyRing(const Context& context, int64_t layer, const BlockActivations& a, const RingBuffers& buffers)
       : context_(context), layer_(layer), a_(a), buffers_(buffers), half_(context.dims.T / 2) {}
 
   void forward() const;
@@ -52,7 +52,7 @@ class Ring {
   int64_t half_;  // positions in a part
 };
 
-Dropout Ring::dropout(int64_t half) const {
+Dropout KeyRing::dropout(int64_t half) const {
   Dropout whole = context_.attention_dropout(layer_);
   const int64_t rows = context_.dims.B * half_;
   if (whole.active()) whole.row_keys = whole.row_keys.rows(half * rows, rows);
@@ -60,7 +60,7 @@ Dropout Ring::dropout(int64_t half) const {
 }
 
 template <class Visit>
-void Ring::for_each_block(int64_t step, const Visit& visit) const {
+void KeyRing::for_each_block(int64_t step, const Visit& visit) const {
   const int64_t ranks = context_.cp.size(), me = context_.cp.rank(), owner = (me - step + ranks) % ranks;
   for (int64_t keys = 0; keys < 2; ++keys)
     for (int64_t queries = 0; queries < 2; ++queries) {
@@ -75,14 +75,14 @@ void Ring::for_each_block(int64_t step, const Visit& visit) const {
     }
 }
 
-void Ring::begin() const {
+void KeyRing::begin() const {
   const Dims& d = context_.dims;
   for (int64_t half = 0; half < 2; ++half)
     context_.backend.run(kCompute, CopyHeads{.from = {half_of(a_.qkv, half), d.H, 2 * d.G},
                                              .to = {half_of(buffers_.key_values[0], half), 0, 2 * d.G}});
 }
 
-Event Ring::pass_on(int64_t step) const {
+Event KeyRing::pass_on(int64_t step) const {
   Backend& backend = context_.backend;
   const Event ready = backend.record(kCompute, "keys_here");
   backend.wait(kRingSend, ready);
@@ -92,7 +92,7 @@ Event Ring::pass_on(int64_t step) const {
   return backend.record(kRingReceive, "keys_received");
 }
 
-void Ring::attend(const Block& block, Tensor key_values) const {
+void KeyRing::attend(const Block& block, Tensor key_values) const {
   const Dims& d = context_.dims;
   const Tensor keys = half_of(key_values, block.keys);
   const Tensor out = half_of(a_.attended, block.queries), lse = half_of_statistics(a_.lse, block.queries);
@@ -111,7 +111,7 @@ void Ring::attend(const Block& block, Tensor key_values) const {
                        MergeAttention{.part_out = buffers_.part_out, .part_lse = buffers_.part_lse, .out = out, .lse = lse});
 }
 
-void Ring::forward() const {
+void KeyRing::forward() const {
   Backend& backend = context_.backend;
   begin();
   for (int64_t step = 0; step < context_.cp.size(); ++step) {
@@ -124,13 +124,13 @@ void Ring::forward() const {
   }
 }
 
-void Ring::add(Tensor part, Tensor to) const {
+void KeyRing::add(Tensor part, Tensor to) const {
   const Shape rows{part.shape[0] * part.shape[1], part.shape[2] * part.shape[3]};
   context_.backend.run(kCompute,
                        ResidualAdd{.residual = to.reshaped(rows), .branch = part.reshaped(rows), .sum = to.reshaped(rows)});
 }
 
-void Ring::attend_backward(const Block& block, Tensor key_values, Tensor d_attended, Tensor d_key_values) const {
+void KeyRing::attend_backward(const Block& block, Tensor key_values, Tensor d_attended, Tensor d_key_values) const {
   const Dims& d = context_.dims;
   const Tensor keys = half_of(key_values, block.keys);
   const Tensor d_queries = half_of(buffers_.d_queries, block.queries), d_keys = half_of(d_key_values, block.keys);
@@ -156,7 +156,7 @@ void Ring::attend_backward(const Block& block, Tensor key_values, Tensor d_atten
 
 // After step s a rank has added its share to the gradients of the keys that were with it. They go to the next rank, which has
 // these keys in step s + 1; the last step's go home.
-void Ring::backward(Tensor d_attended, Tensor d_qkv) const {
+void KeyRing::backward(Tensor d_attended, Tensor d_qkv) const {
   const Dims& d = context_.dims;
   Backend& backend = context_.backend;
   const int64_t steps = context_.cp.size();
@@ -195,12 +195,12 @@ void Ring::backward(Tensor d_attended, Tensor d_qkv) const {
 }  // namespace
 
 void ring_attention_forward(const Context& context, int64_t layer, const BlockActivations& a, const RingBuffers& ring) {
-  Ring(context, layer, a, ring).forward();
+  KeyRing(context, layer, a, ring).forward();
 }
 
 void ring_attention_backward(const Context& context, int64_t layer, const BlockActivations& a, Tensor d_attended, Tensor d_qkv,
                              const RingBuffers& ring) {
-  Ring(context, layer, a, ring).backward(d_attended, d_qkv);
+  KeyRing(context, layer, a, ring).backward(d_attended, d_qkv);
 }
 
 }  // namespace trireme

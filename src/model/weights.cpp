@@ -147,6 +147,39 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
 
 Tensor FlatViews::parameter(size_t row) const { return flat_.flat_range(layout_.offsets[row], layout_.local[row].shape); }
 
+void Weights::add_fp8_copies(const Fp8State& fp8, const Dims& dims, Arena& arena) {
+  copies_.assign(static_cast<size_t>(dims.L_first + dims.L), Copies::stale);
+  for (int64_t i = 0; i < dims.L; ++i) {
+    BlockParameters& block = views_.block(dims.L_first + i);
+    const auto add = [&](BlockLinear linear, Operand& weight) {
+      weight.fp8.values = arena.take(weight.shape, fp8.input_dtype());
+      weight.fp8.transposed = arena.take({weight.shape[1], weight.shape[0]}, fp8.input_dtype());
+      fp8.assign_weight(i, linear, weight.fp8);
+    };
+    add(BlockLinear::qkv, block.qkv_weight);
+    add(BlockLinear::out, block.out_weight);
+    add(BlockLinear::up, block.up_weight);
+    add(BlockLinear::down, block.down_weight);
+  }
+}
+
+const BlockParameters& Weights::acquire(int64_t layer) const {
+  wait_for(layout_.blocks[static_cast<size_t>(layer)]);
+  const BlockParameters& block = views_.block(layer);
+  if (copies_.empty()) return block;
+  Copies& copies = copies_[static_cast<size_t>(layer)];
+  if (copies == Copies::stale)
+    for (const Operand* weight : {&block.qkv_weight, &block.out_weight, &block.up_weight, &block.down_weight})
+      backend_.run(kCompute, Quantise{.x = *weight});
+  copies = Copies::made;
+  return block;
+}
+
+void Weights::make_fp8_copies() const {
+  for (size_t layer = 0; layer < copies_.size(); ++layer)
+    if (copies_[layer] == Copies::stale) acquire(static_cast<int64_t>(layer));
+}
+
 void Weights::wait_for(const Unit& unit) const {
   for (size_t i = unit.first_bucket; i < unit.end_bucket; ++i) backend_.wait(kCompute, gathered_[i]);
 }
@@ -164,6 +197,7 @@ void Weights::wait_for_all() const {
 void Weights::gather(size_t index, Communicator& group) {
   const Bucket& bucket = layout_.buckets[index];
   const Tensor flat = views_.flat();
+  std::ranges::fill(copies_, Copies::stale);
   if (bucket.own.count == bucket.all.count) return;
   backend_.wait(kDataParallel, backend_.record(kCompute, "own_weights_updated"));
   group.all_gather(kDataParallel, flat.rows(bucket.own.begin, bucket.own.count), flat.rows(bucket.all.begin, bucket.all.count));

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "comm/mesh.h"
+#include "model/fp8_state.h"
 #include "model/shard.h"
 
 namespace trireme {
@@ -17,11 +18,15 @@ namespace trireme {
 // The parameters of a block, or their gradients. Biases, and norm biases with rmsnorm, may be absent.
 struct BlockParameters {
   Tensor norm1_weight, norm1_bias;  // [C]
-  Tensor qkv_weight, qkv_bias;      // [(H+2G)D,C]
-  Tensor out_weight, out_bias;      // [C,HD]
+  Operand qkv_weight;               // [(H+2G)D,C]
+  Tensor qkv_bias;                  // [(H+2G)D]
+  Operand out_weight;               // [C,HD]
+  Tensor out_bias;                  // [C]
   Tensor norm2_weight, norm2_bias;  // [C]
-  Tensor up_weight, up_bias;        // [F,C], or [2F,C] gate then up
-  Tensor down_weight, down_bias;    // [C,F]
+  Operand up_weight;                // [F,C], or [2F,C] gate then up
+  Tensor up_bias;                   // [F] or [2F]
+  Operand down_weight;              // [C,F]
+  Tensor down_bias;                 // [C]
 };
 
 struct EmbeddingParameters {
@@ -83,6 +88,7 @@ class FlatViews {
   Tensor flat() const { return flat_; }
   Tensor parameter(size_t row) const;  // its local part, padding rows included
   const BlockParameters& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
+  BlockParameters& block(int64_t layer) { return blocks_[static_cast<size_t>(layer)]; }
   const EmbeddingParameters& embedding() const { return embedding_; }
   const HeadParameters& head() const { return head_; }
 
@@ -99,10 +105,13 @@ class Weights {
   Weights(const FlatLayout& layout, const ModelSettings& model, Backend& backend, Tensor flat)
       : layout_(layout), views_(layout, model, flat), backend_(backend), gathered_(layout.buckets.size()) {}
 
-  // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them.
-  const BlockParameters& acquire(int64_t layer) const {
-    return wait_for(layout_.blocks[static_cast<size_t>(layer)]), views_.block(layer);
-  }
+  // Gives the matrices of the blocks FP8 copies.
+  void add_fp8_copies(const Fp8State& fp8, const Dims& dims, Arena& arena);
+  void make_fp8_copies() const;  // of the weights as they are now, where the copies are older
+
+  // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them. FP8 copies are made
+  // when a block is first used after an update.
+  const BlockParameters& acquire(int64_t layer) const;
   const EmbeddingParameters& acquire_embedding() const { return wait_for(layout_.embedding), views_.embedding(); }
   const HeadParameters& acquire_head() const;
   const FlatViews& views() const { return views_; }
@@ -114,10 +123,13 @@ class Weights {
  private:
   void wait_for(const Unit& unit) const;
 
+  enum class Copies : uint8_t { made, stale };
+
   const FlatLayout& layout_;
   FlatViews views_;
   Backend& backend_;
-  std::vector<Event> gathered_;  // by bucket
+  std::vector<Event> gathered_;         // by bucket
+  mutable std::vector<Copies> copies_;  // by layer; empty without FP8
 };
 
 // Whether further micro-batches of the step will add to the gradients.

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-enum class DType : uint8_t { f32, bf16, f64, i32, i64, u8 };
+enum class DType : uint8_t { f32, bf16, f64, i32, i64, u8, f8e4m3, f8e5m2 };
 
 // Brain floating point: the upper half of an f32.
 struct bf16 {

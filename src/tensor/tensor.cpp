@@ -15,6 +15,8 @@ int64_t size_of(DType dtype) {
     case DType::i64:
       return 8;
     case DType::u8:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
       return 1;
   }
   CHECK_NEVER("unknown dtype");
@@ -34,6 +36,10 @@ const char* name_of(DType dtype) {
       return "i64";
     case DType::u8:
       return "u8";
+    case DType::f8e4m3:
+      return "f8e4m3";
+    case DType::f8e5m2:
+      return "f8e5m2";
   }
   return "unknown";
 }

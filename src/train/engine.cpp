@@ -54,6 +54,11 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
   weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.count}, dtype));
+  if (model.fp8.enabled) {
+    const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, layout_.shard);
+    fp8_.emplace(model, dims, arenas.states);
+    weights_->add_fp8_copies(*fp8_, dims, arenas.parameters);
+  }
   const Tensor gradients = arenas.gradients.take({layout_.count}, DType::f32);
   const bool narrow_sums = model.optim.grad_sync_dtype == SyncType::bf16 && mesh.dp_cp->size() > 1;
   const Tensor sync = narrow_sums ? arenas.gradients.take({layout_.count}, DType::bf16) : Tensor{};
@@ -78,7 +83,7 @@ void Engine::add_chunks(Arenas& arenas) {
   const auto dims = [&](int64_t chunk) { return dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard, chunk); };
   const Dims d = dims(0);  // all chunks of a stage are alike
   const DeferredWeights deferred = longest.kind == ScheduleKind::zero_bubble ? DeferredWeights::yes : DeferredWeights::no;
-  workspace_ = make_shared_workspace(model, d, dtype, deferred, arenas.scratch);
+  workspace_ = make_shared_workspace(model, d, dtype, deferred, fp8(), arenas.scratch);
   chunks_.reserve(static_cast<size_t>(shard.chunks));
   for (int64_t chunk = 0; chunk < shard.chunks; ++chunk)
     chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_needed(schedule, chunk), workspace_,
@@ -135,6 +140,7 @@ void Engine::initialise_weights() {
   for (const Bucket& bucket : layout_.buckets) initialise(layout_, bucket, settings_.model.seed, backend_, master(bucket));
   backend_.run(kCompute, Fill{.value = 0, .out = first_moment_});
   backend_.run(kCompute, Fill{.value = 0, .out = second_moment_});
+  if (fp8_) fp8_->clear(backend_);
   restore_updates(0);
 }
 
@@ -152,6 +158,7 @@ void Engine::restore_updates(int64_t updates) {
   host_scalars_ = {};
   host_scalars_[static_cast<size_t>(StepScalar::updates)] = static_cast<double>(updates);
   backend_.upload(kCompute, host_scalars_.data(), scalars_);
+  has_scales_ = updates > 0;
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
     const Bucket& bucket = layout_.buckets[i];
     const Tensor own = weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
@@ -166,6 +173,7 @@ void Engine::begin(const StepInput& input) {
   host_scalars_[1] = input.targets > 0 ? 1.0 / static_cast<double>(input.targets) : 0;
   backend_.upload(kCompute, host_scalars_.data(), scalars_.rows(0, 2));
   backend_.run(kCompute, Fill{.value = 0, .out = scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1)});
+  weights_->make_fp8_copies();  // before anything is repeated, which would leave them out
 }
 
 // A token that the tables do not have would go unnoticed, because each rank looks only for those in its part.
@@ -214,9 +222,16 @@ void Engine::backward(const Action& action, WeightProducts when) {
   chunks_[static_cast<size_t>(action.chunk)].backward(pass, when, d_output, d_input, *weights_, *grads_);
 }
 
+// The first micro-batch of the first step is scaled by itself, the others like it. Evaluations leave no scales behind.
+void Engine::choose_scaling(const Action& action) {
+  const bool first = action.micro_batch == 0 || action.kind == ActionKind::forward_only;
+  if (fp8_) fp8_->set_scaling(first && !has_scales_ ? Fp8Scaling::current : Fp8Scaling::delayed);
+}
+
 // Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
 void Engine::repeat(const Action& action, const std::function<void()>& work) {
-  if (mesh_.size() > 1 || settings_.model.cuda_graph == CudaGraph::no) return work();
+  const bool scaled_once = fp8_ && fp8_->scaling() == Fp8Scaling::current;
+  if (mesh_.size() > 1 || scaled_once || settings_.model.cuda_graph == CudaGraph::no) return work();
   uint64_t key = static_cast<uint64_t>(action.kind);
   for (const int64_t part : {action.chunk, action.slots.batch, action.slots.saved, action.slots.inputs, action.slots.gradients})
     key = key << 12 | static_cast<uint64_t>(part);
@@ -233,6 +248,7 @@ void Engine::compute(const Action& action, const StepInput& input) {
   }
   messages_->exchange();
   grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
+  choose_scaling(action);
   repeat(action, [&] { enqueue(action); });
   if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
 }
@@ -325,8 +341,11 @@ void Engine::optimizer_step() {
 StepResult Engine::train_step(const StepInput& input) {
   begin(input);
   backend_.run(kCompute, Fill{.value = 0, .out = grads_->views().flat()});
+  if (fp8_) fp8_->begin_step(backend_);
   run(pipeline(input.micro_batches), input);
   grads_->finished_step();
+  if (fp8_) fp8_->update(backend_, mesh_);
+  has_scales_ = true;
   optimizer_step();
   return read_result(input.targets);
 }

@@ -63,6 +63,7 @@ class Engine {
   const Weights& weights() const { return *weights_; }
   const Grads& grads() const { return *grads_; }
   // What this rank owns of them: the parts that layout() names.
+  const Fp8State* fp8() const { return fp8_ ? &*fp8_ : nullptr; }
   Tensor first_moment() const { return first_moment_; }
   Tensor second_moment() const { return second_moment_; }
   Tensor master(const Bucket& bucket) const;
@@ -85,6 +86,7 @@ class Engine {
   void repeat(const Action& action, const std::function<void()>& work);
   void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;
+  void choose_scaling(const Action& action);
   void upload_batch(const DeviceBatch& to, const HostBatch& batch);
   void begin(const StepInput& input);
   void optimizer_step();
@@ -101,6 +103,7 @@ class Engine {
   Backend& backend_;
   const Mesh& mesh_;
   FlatLayout layout_;
+  std::optional<Fp8State> fp8_;
   std::optional<Weights> weights_;
   Tensor masters_;                       // [layout_.state_count] f32; absent in f32, where the weights are their own masters
   Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
@@ -110,6 +113,7 @@ class Engine {
   std::vector<Event> batch_free_;     // by slot: its micro-batch is done with, the next may be copied there
   std::vector<Gpt> chunks_;
   std::optional<PipelineMessages> messages_;
+  bool has_scales_ = false;           // FP8: a step has made them, here or before a checkpoint
   Tensor scalars_;                    // [kStepScalars] f64
   Tensor squares_;                    // [parameters] f64
   std::vector<BucketRanges> ranges_;  // by bucket

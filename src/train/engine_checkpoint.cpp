@@ -59,6 +59,9 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
   };
   add("first_moment.", engine.first_moment());
   add("second_moment.", engine.second_moment());
+  if (engine.fp8() != nullptr)
+    for (const Fp8State::Row& row : engine.fp8()->rows())
+      tensors.push_back({row.name, TensorSlice::whole(row.values.shape), row.values});
   return tensors;
 }
 
@@ -86,7 +89,7 @@ void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSett
     stored.erase(found);
   }
   for (const auto& [name, shape] : stored)
-    if (!name.starts_with("first_moment.") && !name.starts_with("second_moment."))
+    if (!name.starts_with("first_moment.") && !name.starts_with("second_moment.") && !name.starts_with("fp8."))
       throw UserError("{}={} has {}, which this model has not; its settings are in manifest.json there", key,
                       checkpoint.folder.string(), name);
 }

@@ -141,6 +141,10 @@ const char* safetensors_name_of(DType dtype) {
       return "I64";
     case DType::u8:
       return "U8";
+    case DType::f8e4m3:
+      return "F8_E4M3";
+    case DType::f8e5m2:
+      return "F8_E5M2";
   }
   CHECK_NEVER("unknown dtype");
   return "";

@@ -25,10 +25,11 @@ EngineSettings engine_settings(const Settings& settings) {
   return {.model = settings.model, .precision = settings.trainer.precision, .gradient_clip = settings.trainer.gradient_clip_val};
 }
 
-DevicePeak peak_of(Backend& backend, Precision precision) {
-  const DType dtype = activation_dtype(precision);
+DevicePeak peak_of(Backend& backend, const Settings& settings) {
+  const DType dtype = activation_dtype(settings.trainer.precision);
+  const PeakPrecision products = settings.model.fp8.enabled ? PeakPrecision::fp8 : PeakPrecision::bf16;
   if (const std::string device = backend.device_name(); !device.empty()) {
-    const auto known = dtype == DType::bf16 ? device_peak(device, PeakPrecision::bf16) : std::nullopt;
+    const auto known = dtype == DType::bf16 ? device_peak(device, products) : std::nullopt;
     return known.value_or(DevicePeak{.name = fmt::format("{}, {}: not known", device, trireme::name_of(dtype))});
   }
   return {.name = fmt::format("measured: {} multiply-adds on registers", trireme::name_of(dtype)),
@@ -54,6 +55,11 @@ std::unique_ptr<Backend> backend_of(const World& world, TrainerSettings settings
   return backend;
 }
 
+const char* precision_text(const Settings& settings) {
+  if (settings.trainer.precision == Precision::f32) return "f32";
+  return settings.model.fp8.enabled ? "FP8 linear layers in bf16 blocks with f32 masters" : "bf16 with f32 masters";
+}
+
 }  // namespace
 
 std::unique_ptr<Backend> make_backend(const TrainerSettings& settings) {
@@ -75,10 +81,13 @@ Trainer::Trainer(RunRequest request, World& world)
       rates_{.formula = FlopsFormula::full,
              .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
              .devices = mesh_.size(),
-             .peak = peak_of(*machine_, settings_.trainer.precision),
+             .peak = peak_of(*machine_, settings_),
              .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::causal)},
       folder_(choose_folder()) {
   const ExpManagerSettings& logs = settings_.exp_manager;
+  if (model_.fp8.enabled && !backend_->has_fp8())
+    throw UserError("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
+                    backend_->description());
   require_files_to_copy(logs);
   if (logs.resume_if_exists && !logs.resume_ignore_no_checkpoint && checkpoint_steps(folder_.checkpoints()).empty())
     throw UserError(
@@ -162,7 +171,7 @@ void Trainer::announce() {
   say(fmt::format("trireme {} ({})  {}", TRIREME_VERSION, TRIREME_COMMIT, backend_->description()));
   say(fmt::format("model   {} parameters: {} layers, {} wide, {} heads, vocabulary {} (padded to {}), sequence {}, {}",
                   format_count(static_cast<double>(parameter_count(table))), d.L, d.C, d.H, d.V, d.V_padded, d.T,
-                  settings_.trainer.precision == Precision::bf16 ? "bf16 with f32 masters" : "f32"));
+                  precision_text(settings_)));
   say(fmt::format("batch   {} samples a step in micro-batches of {}, {} tokens a step; {} steps", model_.global_batch_size,
                   model_.micro_batch_size, format_count(static_cast<double>(model_.global_batch_size * d.T)),
                   settings_.trainer.max_steps));

@@ -1,6 +1,7 @@
 // Every op of the CUDA backend against the reference backend, on the same cases as the cpu backend. Runs where a GPU is.
 #include "backend/cuda_module.h"
 #include "support/parity_attention.h"
+#include "support/parity_fp8.h"
 #include "support/parity_linear.h"
 #include "support/parity_loss_optimizer.h"
 #include "support/parity_residual.h"

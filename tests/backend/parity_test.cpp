@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "support/parity_attention.h"
+#include "support/parity_fp8.h"
 #include "support/parity_linear.h"
 #include "support/parity_loss_optimizer.h"
 #include "support/parity_residual.h"

@@ -112,6 +112,13 @@ TEST(Validate, NamesTheKeyTheValueAndWhatWouldWork) {
        "model.data.data_prefix must be given: data_impl mmap needs datasets, for example [1.0, data/my-gpt3_00_text_document]"},
       {[](Settings& s) { s.model.fp8.enabled = true, s.model.fp8.hybrid = false; },
        "model.fp8=true with model.fp8_hybrid=false and model.fp8_e4m3=false: one of the two must be true; use fp8_hybrid"},
+      {[](Settings& s) { s.model.fp8.enabled = true, s.trainer.precision = Precision::f32; },
+       "model.fp8=true with trainer.precision=32: what is not FP8 must be bf16; use trainer.precision=bf16"},
+      {[](Settings& s) {
+         s.model.fp8.enabled = true, s.trainer.precision = Precision::bf16;
+         s.model.ffn_hidden_size = 3000;
+       },
+       "model.fp8=true needs multiples of 16: model.ffn_hidden_size is 3000; use another, or model.fp8=false"},
       {[](Settings& s) { s.model.fp8.enabled = true, s.model.fp8.e4m3 = true; },
        "model.fp8=true with model.fp8_hybrid=true and model.fp8_e4m3=true: one of the two must be true; use fp8_hybrid"},
       {[](Settings& s) { s.model.profile.enabled = true, s.model.profile.start_step = 11; },

@@ -15,6 +15,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "support/host_tensors.h"
+#include "tensor/fp8.h"
 
 namespace trireme {
 
@@ -51,6 +52,9 @@ inline double element(const Tensor& tensor, const std::vector<uint8_t>& bytes, i
       return to_float(reinterpret_cast<const bf16*>(bytes.data())[i]);
     case DType::f64:
       return reinterpret_cast<const double*>(bytes.data())[i];
+    case DType::f8e4m3:
+    case DType::f8e5m2:
+      return from_fp8(tensor.dtype, bytes[static_cast<size_t>(i)]);
     default:
       CHECK(!"only floating point is compared");
   }

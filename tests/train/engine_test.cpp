@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference_backend.h"
 #include "support/allocation_counter.h"
 #include "support/engine_fixture.h"
 
@@ -94,6 +95,28 @@ TEST(EngineTest, RecomputeNeedsLessMemory) {
   const int64_t none = activations(RecomputeGranularity::none), selective = activations(RecomputeGranularity::selective);
   EXPECT_LT(selective, none);
   EXPECT_LT(activations(RecomputeGranularity::full), selective);
+}
+
+// Inputs of linear layers are kept in one byte instead of two, the weights of
+// the blocks have two copies more, and the products stay the same.
+TEST(EngineTest, Fp8IsInTheMemoryPlan) {
+  ModelSettings model = small_model();
+  model.num_layers = 6;
+  const ReferenceBackend backend;
+  const auto plan = [&](bool fp8, RecomputeGranularity granularity = RecomputeGranularity::none) {
+    model.fp8.enabled = fp8;
+    model.activations_checkpoint_granularity = granularity;
+    return plan_memory(settings_of(model, Precision::bf16), backend, 2);
+  };
+  const MemoryPlan fp8 = plan(true), bf16 = plan(false);
+  const int64_t N = 32, C = 32, L = 6;
+  EXPECT_EQ(fp8.flops, bf16.flops);
+  EXPECT_EQ(fp8.arenas.parameters.peak() - bf16.arenas.parameters.peak(), 2 * 12 * C * C * L);
+  // normed1, normed2 and activated [N,4C] lose a byte each; attended, which attention's backward reads, gets one.
+  EXPECT_EQ(bf16.arenas.activations.peak() - fp8.arenas.activations.peak(), (6 - 1) * N * C * L);
+  const int64_t selective = plan(true, RecomputeGranularity::selective).arenas.activations.peak();
+  EXPECT_LT(selective, fp8.arenas.activations.peak());
+  EXPECT_LT(plan(true, RecomputeGranularity::full).arenas.activations.peak(), selective);
 }
 
 TEST(EngineTest, NonFiniteGradientsChangeNothingAndAreLocated) {

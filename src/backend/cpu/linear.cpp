@@ -35,7 +35,8 @@ GemmOperand columns_of(const Tensor& matrix) {
   return {matrix.data, element_of(matrix), Layout::width_contiguous, matrix.shape[1]};
 }
 
-void check_matrix(const Tensor& matrix, int64_t rows, int64_t columns, DType dtype) {
+void check_matrix(const Operand& matrix, int64_t rows, int64_t columns, DType dtype) {
+  CHECK(!matrix.fp8);
   CHECK_EQ(matrix.shape, (Shape{rows, columns}));
   CHECK(matrix.dtype == dtype);
 }

@@ -210,13 +210,19 @@ int64_t CudaBackend::scratch_bytes(const AttentionBackward& op) const {
 }
 
 void CudaBackend::run(Stream where, const AttentionForward& op) {
-  if (!cuda::Attention::serves(op)) return cuda::plain_attention_forward(op, stream(where));
-  attention_->run(op, scratch(scratch_bytes(op)), stream(where));
+  if (cuda::Attention::serves(op))
+    attention_->run(op, scratch(scratch_bytes(op)), stream(where));
+  else
+    cuda::plain_attention_forward(op, stream(where));
+  fill_copies(where, op.out);
 }
 
 void CudaBackend::run(Stream where, const AttentionBackward& op) {
-  if (!cuda::Attention::serves(op)) return cuda::plain_attention_backward(op, stream(where));
-  attention_->run(op, scratch(scratch_bytes(op)), stream(where));
+  if (cuda::Attention::serves(op))
+    attention_->run(op, scratch(scratch_bytes(op)), stream(where));
+  else
+    cuda::plain_attention_backward(op, stream(where));
+  fill_copies(where, op.d_q.packed);
 }
 
 }  // namespace trireme

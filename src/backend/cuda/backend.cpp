@@ -21,6 +21,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
   name_ = properties.name;
   multiprocessors_ = properties.multiProcessorCount;
+  capability_ = 10 * properties.major + properties.minor;
   streams_ = std::make_unique<cuda::Streams>();
   staging_ = std::make_unique<cuda::Staging>();
   gemm_ = std::make_unique<cuda::Gemm>(name_);

@@ -1,6 +1,7 @@
 // The CUDA backend: one GPU. Ops are enqueued on CUDA streams and return at once; each file beside this one implements a group of
 // ops: linear.cpp (cuBLASLt), attention.cpp (cuDNN), and our own kernels in norm.cu, pointwise.cu, embedding.cu, loss.cu,
-// optimizer.cu. Everything is deterministic: sums are made in a fixed order, never by atomics.
+// optimizer.cu, quantise.cu. Everything is deterministic: sums are made in a fixed order, never by atomics; those find the largest
+// value of a tensor, for which the order does not matter.
 #pragma once
 
 #include <memory>
@@ -53,6 +54,7 @@ class CudaBackend final : public Backend {
   void upload(Stream stream, const void* from, Tensor to) override;
   void download(Stream stream, Tensor from, void* to) override;
   int64_t full_speed_rows() const override { return 8192; }
+  bool has_fp8() const override { return capability_ >= 89; }
   std::optional<DeviceMemory> device_memory() const override;
   std::string device_name() const override { return name_; }
   std::string description() const override;
@@ -61,11 +63,17 @@ class CudaBackend final : public Backend {
   int multiprocessors() const { return multiprocessors_; }
 
  private:
+  // The FP8 copies of an operand that an op has written, if there are any.
+  void fill_copies(Stream where, const Operand& written) {
+    if (written.fp8) run(where, Quantise{.x = written});
+  }
+
   // The scratch memory of the compute stream, the only one with ops; at least `bytes` of it.
   void* scratch(int64_t bytes) const;
 
   int device_ = 0;
   int multiprocessors_ = 0;
+  int capability_ = 0;  // 90 for 9.0
   std::string name_;
   std::unique_ptr<cuda::Streams> streams_;
   std::unique_ptr<cuda::Staging> staging_;

@@ -6,16 +6,31 @@
 #include <vector>
 
 #include "backend/cuda/check.h"
+#include "tensor/fp8.h"
 
 namespace trireme::cuda {
 namespace {
 
 void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS) throw Failure("{}: {}", call, cublasLtGetStatusString(status));
+  if (status != CUBLAS_STATUS_SUCCESS) throw Failure("{} from {}", cublasLtGetStatusString(status), call);
 }
 #define CUBLAS_CHECK(call) check(call, #call)
 
-cudaDataType_t cuda_type(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t cuda_type(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f8e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::f8e5m2:
+      return CUDA_R_8F_E5M2;
+    default:
+      CHECK(dtype == DType::f32);
+      return CUDA_R_32F;
+  }
+}
+// What biases and inputs of GELU have beside these operands.
+cudaDataType_t beside(DType dtype) { return is_fp8(dtype) ? CUDA_R_16BF : cuda_type(dtype); }
 
 cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
   switch (epilogue) {
@@ -114,12 +129,12 @@ struct Gemm::Plan {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(p.epilogue));
     if (p.epilogue == Epilogue::gelu_bias || p.epilogue == Epilogue::d_gelu) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.m);
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(p.in));
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, beside(p.a));
     }
-    if (p.epilogue == Epilogue::bias || p.epilogue == Epilogue::gelu_bias)
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.in));
-    a = make_layout(p.in, p.m, p.k, p.a_transposed);
-    b = make_layout(p.in, p.k, p.n, p.b_transposed);
+    if (p.epilogue == Epilogue::bias || p.epilogue == Epilogue::gelu_bias) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, beside(p.a));
+    if (p.sums == Sums::fast) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
+    a = make_layout(p.a, p.m, p.k, p.a_transposed);
+    b = make_layout(p.b, p.k, p.n, p.b_transposed);
     d = make_layout(p.out, p.m, p.n, Transposed::no);
     beta = p.accumulate == Accumulate::yes ? 1 : 0;
   }
@@ -132,6 +147,8 @@ struct Gemm::Plan {
   void point_at(const ProductOperands& operands) {
     if (operands.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
     if (operands.pre != nullptr) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.pre);
+    if (operands.a_scale != nullptr) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.a_scale);
+    if (operands.b_scale != nullptr) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.b_scale);
   }
 };
 
@@ -192,7 +209,7 @@ void Gemm::tune(Plan& plan, const Product& product, const ProductOperands& opera
 
   const int64_t output_bytes = product.m * product.n * size_of(product.out);
   const bool writes_pre = product.epilogue == Epilogue::gelu_bias;
-  const TemporaryOutput output(output_bytes), pre(writes_pre ? product.m * product.n * size_of(product.in) : 0);
+  const TemporaryOutput output(output_bytes), pre(writes_pre ? product.m * product.n * size_of(product.a) : 0);
   if (output.data() == nullptr || (writes_pre && pre.data() == nullptr)) return;
   ProductOperands trial = operands;
   trial.d = output.data();

@@ -15,8 +15,9 @@ namespace trireme::cuda {
 struct ProductOperands {
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
-  const void* bias = nullptr;  // [m], of the epilogues with one
-  void* pre = nullptr;         // [m,n] as D: written by gelu_bias, read by d_gelu
+  const void* bias = nullptr;                          // [m], of the epilogues with one
+  void* pre = nullptr;                                 // [m,n] as D: written by gelu_bias, read by d_gelu
+  const float *a_scale = nullptr, *b_scale = nullptr;  // of operands in FP8: what their values are multiplied by
 };
 
 class Gemm {

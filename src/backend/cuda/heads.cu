@@ -84,7 +84,7 @@ void CudaBackend::run(Stream stream, const Rotary& op) {
   const int64_t N = shape[0] * shape[1], D = shape[3], half = div_exact(op.dims, 2);
   CHECK_EQ(op.positions.count(), N);
   CHECK(op.dims >= 0 && op.dims <= D && half <= kMostPairs);
-  if (N * op.heads.count * half == 0) return;
+  if (N * op.heads.count * half == 0) return fill_copies(stream, op.heads.packed);
   with_act(op.heads.packed.dtype, [&]<class T>(T) {
     RotaryArguments<T> arguments{.heads = first_head<T>(op.heads),
                                  .row_stride = shape[2] * D,
@@ -110,6 +110,7 @@ void CudaBackend::run(Stream stream, const Rotary& op) {
     else
       launch(std::integral_constant<int, 1>{});
   });
+  fill_copies(stream, op.heads.packed);
 }
 
 void CudaBackend::run(Stream stream, const CopyHeads& op) {

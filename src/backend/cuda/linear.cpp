@@ -4,6 +4,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/linear_kernels.h"
+#include "backend/cuda/quantise.h"
 
 namespace trireme {
 namespace {
@@ -17,57 +18,88 @@ bool fuses(Activation activation, DType dtype, int64_t width) {
   return activation == Activation::gelu_tanh && dtype == DType::bf16 && width % 8 == 0;
 }
 
+// Both operands of a product have FP8 copies, or none has.
+bool in_fp8(const Operand& a, const Operand& b) {
+  CHECK_EQ(static_cast<bool>(a.fp8), static_cast<bool>(b.fp8));
+  return static_cast<bool>(a.fp8);
+}
+
+const float* inverse_scale(const Operand& operand) { return operand.fp8.inverse.as<float>(); }
+
+// D^T [m,n] = A [m,k] B^T [k,n] of copies that both lie along k.
+Product fp8_product(const Tensor& a, const Tensor& b, DType out) {
+  CHECK_EQ(a.shape[1], b.shape[1]);
+  return {
+      .m = a.shape[0], .n = b.shape[0], .k = a.shape[1], .a_transposed = Transposed::yes, .a = a.dtype, .b = b.dtype, .out = out};
+}
+
 }  // namespace
 
 int64_t CudaBackend::scratch_bytes(const LinearForward&) const { return cuda::Gemm::kWorkspaceBytes; }
 int64_t CudaBackend::scratch_bytes(const LinearInputGrad&) const { return cuda::Gemm::kWorkspaceBytes; }
 int64_t CudaBackend::scratch_bytes(const LinearWeightGrad& op) const {
-  return cuda::Gemm::kWorkspaceBytes + cuda::column_sums_scratch(op.d_out);
+  return cuda::Gemm::kWorkspaceBytes + (op.d_out.fp8.column_sums ? 0 : cuda::column_sums_scratch(op.d_out));
 }
 
 void CudaBackend::run(Stream where, const LinearForward& op) {
   const int64_t N = op.x.shape[0], I = op.x.shape[1], O = op.weight.shape[0];
-  const bool fused = fuses(op.activation, op.x.dtype, O) && op.bias;
+  const bool fp8 = in_fp8(op.x, op.weight);
+  // An activation whose result is wanted in FP8 is made with its copies.
+  const bool fused = fuses(op.activation, op.x.dtype, O) && op.bias && !fp8;
   const Tensor result = op.activation == Activation::none || fused ? op.out : op.pre;
-  const Product product{.m = O,
-                        .n = N,
-                        .k = I,
-                        .a_transposed = Transposed::yes,
-                        .in = op.x.dtype,
-                        .out = op.x.dtype,
-                        .epilogue = fused     ? Epilogue::gelu_bias
-                                    : op.bias ? Epilogue::bias
-                                              : Epilogue::none};
-  gemm_->run(product,
-             {.a = op.weight.data, .b = op.x.data, .d = result.data, .bias = op.bias.data, .pre = fused ? op.pre.data : nullptr},
-             scratch(cuda::Gemm::kWorkspaceBytes), stream(where));
-  if (op.activation != Activation::none && !fused)
+  Product product{.m = O, .n = N, .k = I, .a_transposed = Transposed::yes, .a = op.x.dtype, .b = op.x.dtype, .out = op.x.dtype};
+  cuda::ProductOperands operands{
+      .a = op.weight.data, .b = op.x.data, .d = result.data, .bias = op.bias.data, .pre = fused ? op.pre.data : nullptr};
+  if (fp8) {
+    product = fp8_product(op.weight.fp8.values, op.x.fp8.values, op.x.dtype);
+    product.sums = cuda::Sums::fast;
+    operands.a = op.weight.fp8.values.data, operands.a_scale = inverse_scale(op.weight);
+    operands.b = op.x.fp8.values.data, operands.b_scale = inverse_scale(op.x);
+  }
+  product.epilogue = fused ? Epilogue::gelu_bias : op.bias ? Epilogue::bias : Epilogue::none;
+  gemm_->run(product, operands, scratch(cuda::Gemm::kWorkspaceBytes), stream(where));
+  if (op.activation == Activation::none || fused)
+    fill_copies(where, op.out);
+  else
     run(where, ActivationForward{.activation = op.activation, .pre = op.pre, .out = op.out});
 }
 
 void CudaBackend::run(Stream where, const LinearInputGrad& op) {
   const int64_t N = op.d_out.shape[0], O = op.d_out.shape[1], I = op.weight.shape[1];
-  const bool fused = fuses(op.activation, op.d_x.dtype, I);
-  const Product product{
-      .m = I, .n = N, .k = O, .in = op.d_out.dtype, .out = op.d_x.dtype, .epilogue = fused ? Epilogue::d_gelu : Epilogue::none};
-  gemm_->run(product,
-             {.a = op.weight.data, .b = op.d_out.data, .d = op.d_x.data, .bias = nullptr, .pre = fused ? op.pre.data : nullptr},
-             scratch(cuda::Gemm::kWorkspaceBytes), stream(where));
-  if (op.activation != Activation::none && !fused) cuda::activation_backward(op.activation, op.pre, op.d_x, stream(where));
+  const bool fp8 = in_fp8(op.d_out, op.weight), fused = fuses(op.activation, op.d_x.dtype, I) && !fp8;
+  Product product{.m = I, .n = N, .k = O, .a = op.d_out.dtype, .b = op.d_out.dtype, .out = op.d_x.dtype};
+  cuda::ProductOperands operands{
+      .a = op.weight.data, .b = op.d_out.data, .d = op.d_x.data, .bias = nullptr, .pre = fused ? op.pre.data : nullptr};
+  if (fp8) {
+    product = fp8_product(op.weight.fp8.transposed, op.d_out.fp8.values, op.d_x.dtype);
+    product.sums = cuda::Sums::fast;
+    operands.a = op.weight.fp8.transposed.data, operands.a_scale = inverse_scale(op.weight);
+    operands.b = op.d_out.fp8.values.data, operands.b_scale = inverse_scale(op.d_out);
+  }
+  product.epilogue = fused ? Epilogue::d_gelu : Epilogue::none;
+  gemm_->run(product, operands, scratch(cuda::Gemm::kWorkspaceBytes), stream(where));
+  if (op.activation == Activation::none || fused) return fill_copies(where, op.d_x);
+  if (op.d_x.fp8) cuda::quantise_activation_grad(op.activation, op.pre, op.d_x, stream(where));
+  if (op.d_x.wide == Wide::kept) cuda::activation_backward(op.activation, op.pre, op.d_x, stream(where));
 }
 
 void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
   const int64_t N = op.x.shape[0], I = op.x.shape[1], O = op.d_out.shape[1];
   char* workspace = static_cast<char*>(scratch(scratch_bytes(op)));
-  const Product product{.m = I,
-                        .n = O,
-                        .k = N,
-                        .b_transposed = Transposed::yes,
-                        .in = op.x.dtype,
-                        .out = DType::f32,
-                        .accumulate = cuda::Accumulate::yes};
-  gemm_->run(product, {.a = op.x.data, .b = op.d_out.data, .d = op.d_weight.data}, workspace, stream(where));
-  if (op.d_bias) cuda::add_column_sums(op.d_out, op.d_bias, workspace + cuda::Gemm::kWorkspaceBytes, stream(where));
+  Product product{.m = I, .n = O, .k = N, .b_transposed = Transposed::yes, .a = op.x.dtype, .b = op.x.dtype, .out = DType::f32};
+  cuda::ProductOperands operands{.a = op.x.data, .b = op.d_out.data, .d = op.d_weight.data};
+  if (in_fp8(op.x, op.d_out)) {
+    product = fp8_product(op.x.fp8.transposed, op.d_out.fp8.transposed, DType::f32);
+    operands.a = op.x.fp8.transposed.data, operands.a_scale = inverse_scale(op.x);
+    operands.b = op.d_out.fp8.transposed.data, operands.b_scale = inverse_scale(op.d_out);
+  }
+  product.accumulate = cuda::Accumulate::yes;
+  gemm_->run(product, operands, workspace, stream(where));
+  if (!op.d_bias) return;
+  if (op.d_out.fp8.column_sums)
+    cuda::add_partial_sums(op.d_out.fp8.column_sums, op.d_bias, stream(where));
+  else
+    cuda::add_column_sums(op.d_out, op.d_bias, workspace + cuda::Gemm::kWorkspaceBytes, stream(where));
 }
 
 }  // namespace trireme

@@ -219,6 +219,7 @@ void CudaBackend::run(Stream stream, const ResidualNormBackward& op) {
   add_partials<<<blocks_for(2 * C, kWarp), dim3(kWarp, kPartialWarps), 0, this->stream(stream)>>>(
       partials, blocks, narrow<int>(C), data_of<float>(op.d_weight), data_of<float>(op.d_bias));
   check_launch("add_partials");
+  for (const Operand* written : {&op.d_sum, &op.d_branch, &op.d_branch2}) fill_copies(stream, *written);
 }
 
 }  // namespace trireme

@@ -145,6 +145,7 @@ void CudaBackend::run(Stream stream, const ResidualNormForward& op) {
     with_width<T>(C, {op.residual.data, op.branch.data, op.branch2.data, op.weight.data, op.bias.data, op.sum.data, op.out.data},
                   launch);
   });
+  fill_copies(stream, op.out);
 }
 
 }  // namespace trireme

@@ -13,7 +13,7 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr const char* kFirstLine = "trireme gemm plans 1";
+constexpr const char* kFirstLine = "trireme gemm plans 2";
 constexpr int64_t kMostBytes = int64_t{16} << 20;
 constexpr size_t kWords = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t);
 
@@ -35,9 +35,10 @@ std::string file_name(const std::string& device) {
 }
 
 std::string line_of(const Product& p, const cublasLtMatmulAlgo_t& algorithm) {
-  std::string line = fmt::format("{} {} {} {} {} {} {} {} {} {}", p.m, p.n, p.k, static_cast<int>(p.a_transposed),
-                                 static_cast<int>(p.b_transposed), static_cast<int>(p.in), static_cast<int>(p.out),
-                                 static_cast<int>(p.epilogue), static_cast<int>(p.accumulate), p.alignment);
+  std::string line =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", p.m, p.n, p.k, static_cast<int>(p.a_transposed),
+                  static_cast<int>(p.b_transposed), static_cast<int>(p.a), static_cast<int>(p.b), static_cast<int>(p.out),
+                  static_cast<int>(p.epilogue), static_cast<int>(p.accumulate), static_cast<int>(p.sums), p.alignment);
   for (const uint64_t word : algorithm.data) line += fmt::format(" {:016x}", word);
   return line + "\n";
 }
@@ -46,16 +47,19 @@ std::optional<std::pair<Product, cublasLtMatmulAlgo_t>> plan_of(const std::strin
   std::istringstream text(line);
   Product p;
   cublasLtMatmulAlgo_t algorithm{};
-  int a = 0, b = 0, in = 0, out = 0, epilogue = 0, accumulate = 0;
-  text >> p.m >> p.n >> p.k >> a >> b >> in >> out >> epilogue >> accumulate >> p.alignment >> std::hex;
+  int a_transposed = 0, b_transposed = 0, a = 0, b = 0, out = 0, epilogue = 0, accumulate = 0, sums = 0;
+  text >> p.m >> p.n >> p.k >> a_transposed >> b_transposed >> a >> b >> out >> epilogue >> accumulate >> sums >> p.alignment;
+  text >> std::hex;
   for (size_t i = 0; i < kWords; ++i) text >> algorithm.data[i];
   if (!text) return std::nullopt;
-  p.a_transposed = static_cast<Transposed>(a);
-  p.b_transposed = static_cast<Transposed>(b);
-  p.in = static_cast<DType>(in);
+  p.a_transposed = static_cast<Transposed>(a_transposed);
+  p.b_transposed = static_cast<Transposed>(b_transposed);
+  p.a = static_cast<DType>(a);
+  p.b = static_cast<DType>(b);
   p.out = static_cast<DType>(out);
   p.epilogue = static_cast<Epilogue>(epilogue);
   p.accumulate = static_cast<Accumulate>(accumulate);
+  p.sums = static_cast<Sums>(sums);
   return std::pair(p, algorithm);
 }
 

@@ -1,6 +1,7 @@
 // Ops without sums: residual adds, dropout and activations. Each is a body that makes one pack of elements; for_each_pack runs it
 // over all of them.
-#include "backend/cuda/kernel.cuh"
+#include "backend/cuda/activation.cuh"
+#include "backend/cuda/quantise.h"
 
 namespace trireme {
 namespace cuda {
@@ -66,22 +67,6 @@ struct DropElements {
 };
 
 // --------------------------------------------------------------------------------------------------------- activations
-
-// 1 / (1 + exp(-z)). The exponential may overflow: the quotient is 0 then.
-__device__ float sigmoid(float z) { return __fdividef(1.0f, 1 + __expf(-z)); }
-
-template <Activation kind>
-__device__ float activate(float z) {
-  if constexpr (kind == Activation::gelu_tanh) {
-    // (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps its precision where tanh is near -1.
-    constexpr float kTwoSqrt2OverPi = 1.5957691216057308f, kCubic = 0.044715f;
-    return z * sigmoid(kTwoSqrt2OverPi * (z + kCubic * z * z * z));
-  } else if constexpr (kind == Activation::gelu_erf) {
-    return 0.5f * z * (1 + erff(z * 0.70710678118654752f));
-  } else {
-    return z;
-  }
-}
 
 template <class T, Activation kind>
 struct Activate {
@@ -172,17 +157,25 @@ void CudaBackend::run(Stream stream, const ResidualAdd& op) {
 void CudaBackend::run(Stream stream, const DropoutBackward& op) {
   const int64_t C = op.d_sum.shape[1];
   CHECK_EQ(op.d_branch.shape, op.d_sum.shape);
-  if (!op.dropout.active()) return run(stream, Copy{.from = op.d_sum, .to = op.d_branch});
+  if (!op.dropout.active()) {
+    run(stream, Copy{.from = op.d_sum, .to = op.d_branch});
+    return fill_copies(stream, op.d_branch);
+  }
   with_act(op.d_sum.dtype, [&]<class T>(T) {
     with_width<T>(C, {op.d_sum.data, op.d_branch.data}, [&]<int W>(std::integral_constant<int, W>) {
       const DropElements<T> body{data_of<T>(op.d_sum), DropoutArguments::of(op.dropout), C, data_of<T>(op.d_branch)};
       for_each_pack<W>(this->stream(stream), op.d_sum.count(), body, DropoutBackward::kName);
     });
   });
+  fill_copies(stream, op.d_branch);
 }
 
 void CudaBackend::run(Stream stream, const ActivationForward& op) {
   CHECK_EQ(op.pre.shape, op.out.shape);
+  if (op.out.fp8) {
+    quantise_activated(op.activation, op.pre, op.out, this->stream(stream));
+    if (op.out.wide == Wide::scratch) return;
+  }
   if (op.activation == Activation::none) return run(stream, Copy{.from = op.pre, .to = op.out});
   with_act(op.out.dtype, [&]<class T>(T) {
     with_width<T>(op.out.count(), {op.pre.data, op.out.data}, [&]<int W>(std::integral_constant<int, W>) {
@@ -200,6 +193,10 @@ void CudaBackend::run(Stream stream, const ActivationForward& op) {
 void CudaBackend::run(Stream stream, const SwigluForward& op) {
   const int64_t F = op.out.shape[1];
   CHECK_EQ(op.gate_up.shape[1], 2 * F);
+  if (op.out.fp8) {
+    quantise_swiglu(op.gate_up, op.out, this->stream(stream));
+    if (op.out.wide == Wide::scratch) return;
+  }
   with_act(op.out.dtype, [&]<class T>(T) {
     with_width<T>(F, {op.gate_up.data, op.out.data}, [&]<int W>(std::integral_constant<int, W>) {
       const Swiglu<T> body{data_of<T>(op.gate_up), F, data_of<T>(op.out)};
@@ -218,6 +215,7 @@ void CudaBackend::run(Stream stream, const SwigluBackward& op) {
       for_each_pack<W>(this->stream(stream), op.d_out.count(), body, SwigluBackward::kName);
     });
   });
+  fill_copies(stream, op.d_gate_up);
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/host_fp8.h"
 #include "backend/reference/element.h"
 #include "backend/reference/reference_backend.h"
 
@@ -53,6 +54,7 @@ void ReferenceBackend::run(Stream, const Rotary& op) {
           set(op.heads.packed, at, x * cosine - y * sine);
           set(op.heads.packed, at + half, y * cosine + x * sine);
         }
+  fill_copies_on_host(op.heads.packed);
 }
 
 void ReferenceBackend::run(Stream, const AttentionForward& op) {
@@ -80,6 +82,7 @@ void ReferenceBackend::run(Stream, const AttentionForward& op) {
           set(op.out, ((b * T + t) * H + head) * D + d, sum);
         }
       }
+  fill_copies_on_host(op.out);
 }
 
 void ReferenceBackend::run(Stream, const AttentionBackward& op) {
@@ -120,6 +123,7 @@ void ReferenceBackend::run(Stream, const AttentionBackward& op) {
           set(op.d_v.packed, offset(op.d_v, b, j, group) + d, d_v[static_cast<size_t>(j * D + d)]);
         }
     }
+  fill_copies_on_host(op.d_q.packed);
 }
 
 void ReferenceBackend::run(Stream, const MergeAttention& op) {

@@ -3,6 +3,7 @@
 
 #include "backend/ops.h"
 #include "base/philox.h"
+#include "tensor/fp8.h"
 
 namespace trireme::reference {
 
@@ -40,6 +41,20 @@ inline void set(const Tensor& tensor, int64_t i, double value) {
 }
 
 inline void add(const Tensor& tensor, int64_t i, double value) { set(tensor, i, get(tensor, i) + value); }
+
+// Element (row, column) of an operand of a product, from the copy that lies along its rows or its columns.
+inline double by_rows(const Operand& operand, int64_t row, int64_t column) {
+  const int64_t columns = operand.shape[1];
+  if (!operand.fp8) return get(operand, row * columns + column);
+  const Tensor& values = operand.fp8.values;
+  return from_fp8(values.dtype, static_cast<const uint8_t*>(values.data)[row * columns + column]) * get(operand.fp8.inverse, 0);
+}
+inline double by_columns(const Operand& operand, int64_t row, int64_t column) {
+  const int64_t rows = operand.shape[0], columns = operand.shape[1];
+  if (!operand.fp8) return get(operand, row * columns + column);
+  const Tensor& values = operand.fp8.transposed;
+  return from_fp8(values.dtype, static_cast<const uint8_t*>(values.data)[column * rows + row]) * get(operand.fp8.inverse, 0);
+}
 
 // What dropout multiplies element (row, index) by.
 inline double dropout_factor(const Dropout& dropout, uint32_t site, int64_t row, int64_t index) {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "backend/host_fp8.h"
 #include "backend/reference/element.h"
 #include "backend/reference/reference_backend.h"
 
@@ -46,13 +47,14 @@ void ReferenceBackend::run(Stream, const LinearForward& op) {
   for (int64_t n = 0; n < N; ++n)
     for (int64_t o = 0; o < O; ++o) {
       double sum = op.bias ? get(op.bias, o) : 0;
-      for (int64_t i = 0; i < I; ++i) sum += get(op.x, n * I + i) * get(op.weight, o * I + i);
+      for (int64_t i = 0; i < I; ++i) sum += by_rows(op.x, n, i) * by_rows(op.weight, o, i);
       if (op.pre) {
         set(op.pre, n * O + o, sum);
         sum = activate(op.activation, get(op.pre, n * O + o));
       }
       set(op.out, n * O + o, sum);
     }
+  fill_copies_on_host(op.out);
 }
 
 void ReferenceBackend::run(Stream, const LinearInputGrad& op) {
@@ -60,10 +62,11 @@ void ReferenceBackend::run(Stream, const LinearInputGrad& op) {
   for (int64_t n = 0; n < N; ++n)
     for (int64_t i = 0; i < I; ++i) {
       double sum = 0;
-      for (int64_t o = 0; o < O; ++o) sum += get(op.d_out, n * O + o) * get(op.weight, o * I + i);
+      for (int64_t o = 0; o < O; ++o) sum += by_rows(op.d_out, n, o) * by_columns(op.weight, o, i);
       if (op.pre) sum *= activation_slope(op.activation, get(op.pre, n * I + i));
       set(op.d_x, n * I + i, sum);
     }
+  fill_copies_on_host(op.d_x);
 }
 
 void ReferenceBackend::run(Stream, const LinearWeightGrad& op) {
@@ -71,18 +74,21 @@ void ReferenceBackend::run(Stream, const LinearWeightGrad& op) {
   for (int64_t o = 0; o < O; ++o) {
     for (int64_t i = 0; i < I; ++i) {
       double sum = 0;
-      for (int64_t n = 0; n < N; ++n) sum += get(op.d_out, n * O + o) * get(op.x, n * I + i);
+      for (int64_t n = 0; n < N; ++n) sum += by_columns(op.d_out, n, o) * by_columns(op.x, n, i);
       add(op.d_weight, o * I + i, sum);
     }
     if (!op.d_bias) continue;
+    // Of the values before they were rounded to FP8, whose sums are there.
+    const Tensor& summed = op.d_out.fp8 ? op.d_out.fp8.column_sums : op.d_out;
     double sum = 0;
-    for (int64_t n = 0; n < N; ++n) sum += get(op.d_out, n * O + o);
+    for (int64_t n = 0; n < summed.shape[0]; ++n) sum += get(summed, n * O + o);
     add(op.d_bias, o, sum);
   }
 }
 
 void ReferenceBackend::run(Stream, const ActivationForward& op) {
   for (int64_t i = 0; i < op.pre.count(); ++i) set(op.out, i, activate(op.activation, get(op.pre, i)));
+  fill_copies_on_host(op.out);
 }
 
 void ReferenceBackend::run(Stream, const SwigluForward& op) {
@@ -92,6 +98,7 @@ void ReferenceBackend::run(Stream, const SwigluForward& op) {
       const double gate = get(op.gate_up, n * 2 * F + f), up = get(op.gate_up, n * 2 * F + F + f);
       set(op.out, n * F + f, gate * sigmoid(gate) * up);
     }
+  fill_copies_on_host(op.out);
 }
 
 void ReferenceBackend::run(Stream, const SwigluBackward& op) {
@@ -103,6 +110,7 @@ void ReferenceBackend::run(Stream, const SwigluBackward& op) {
       set(op.d_gate_up, n * 2 * F + f, d_out * up * s * (1 + gate * (1 - s)));
       set(op.d_gate_up, n * 2 * F + F + f, d_out * gate * s);
     }
+  fill_copies_on_host(op.d_gate_up);
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <vector>
 
+#include "backend/host_fp8.h"
 #include "backend/reference/element.h"
 #include "backend/reference/reference_backend.h"
 
@@ -45,6 +46,7 @@ void ReferenceBackend::run(Stream, const ResidualNormForward& op) {
       set(op.out, n * C + c, normalised * gain(op.kind, op.weight, c) + (op.bias ? get(op.bias, c) : 0));
     }
   }
+  fill_copies_on_host(op.out);
 }
 
 void ReferenceBackend::run(Stream, const ResidualNormBackward& op) {
@@ -76,6 +78,7 @@ void ReferenceBackend::run(Stream, const ResidualNormBackward& op) {
     add(op.d_weight, c, d_weight[static_cast<size_t>(c)]);
     if (op.d_bias) add(op.d_bias, c, d_bias[static_cast<size_t>(c)]);
   }
+  for (const Operand* written : {&op.d_sum, &op.d_branch, &op.d_branch2}) fill_copies_on_host(*written);
 }
 
 void ReferenceBackend::run(Stream, const ResidualAdd& op) {
@@ -88,6 +91,7 @@ void ReferenceBackend::run(Stream, const DropoutBackward& op) {
   const int64_t N = op.d_sum.shape[0], C = op.d_sum.shape[1];
   for (int64_t n = 0; n < N; ++n)
     for (int64_t c = 0; c < C; ++c) set(op.d_branch, n * C + c, get(op.d_sum, n * C + c) * dropout_factor(op.dropout, n, c));
+  fill_copies_on_host(op.d_branch);
 }
 
 }  // namespace trireme

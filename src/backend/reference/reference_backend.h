@@ -17,6 +17,7 @@ class ReferenceBackend final : public HostBackend {
   Memory allocate(int64_t bytes) override;
   void upload(Stream stream, const void* from, Tensor to) override;
   void download(Stream stream, Tensor from, void* to) override;
+  bool has_fp8() const override { return true; }
   std::string description() const override { return "reference: plain loops, double sums, one thread"; }
 };
 

@@ -1,0 +1,9 @@
+#include "backend/cpu/cpu_backend.h"
+#include "backend/host_fp8.h"
+
+namespace trireme {
+
+void CpuBackend::run(Stream, const Quantise& op) { quantise_on_host(op); }
+void CpuBackend::run(Stream, const UpdateScales& op) { update_scales_on_host(op); }
+
+}  // namespace trireme

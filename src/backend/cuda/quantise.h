@@ -1,0 +1,19 @@
+// FP8 copies: values, transposed values, largest value and sums of columns in one pass over what they are made from. Each of
+// these takes what the values of an operand follow from, so that they need not be written first.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "backend/ops.h"
+
+namespace trireme::cuda {
+
+void quantise(const Operand& x, cudaStream_t stream);                                                     // x itself
+void quantise_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream);      // activation(pre)
+void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream);  // d * activation'(pre)
+void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream);                            // swish(gate) * up
+
+// sums[c] += the sum of column c of `partial` [parts,C] f32, in order.
+void add_partial_sums(Tensor partial, Tensor sums, cudaStream_t stream);
+
+}  // namespace trireme::cuda

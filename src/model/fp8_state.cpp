@@ -1,0 +1,98 @@
+#include "model/fp8_state.h"
+
+#include <array>
+#include <cmath>
+
+#include "tensor/fp8.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array<const char*, kBlockLinears> kLinearNames = {"attention.qkv", "attention.out", "mlp.up", "mlp.down"};
+constexpr Fp8Scaling kWeightScaling = Fp8Scaling::current;
+
+constexpr int64_t kAlign = 4;  // libraries want the inverses on 16-byte boundaries
+
+// What the largest value of a tensor is scaled to.
+float scaled_to(DType fp8, int64_t margin) { return std::ldexp(largest_of(fp8), -narrow<int>(margin)); }
+
+}  // namespace
+
+Fp8State::Fp8State(const ModelSettings& model, const Dims& dims, Arena& arena)
+    : settings_(model.fp8),
+      output_grad_dtype_(model.fp8.e4m3 ? DType::f8e4m3 : DType::f8e5m2),
+      first_layer_(dims.L_first),
+      input_rows_(dims.L * kBlockLinears),
+      table_(arena.take({2 * input_rows_, UpdateScales::kHistory + round_up(model.fp8.amax_history_len, kAlign)}, DType::f32)),
+      amax_(arena.take({2 * input_rows_}, DType::f32)),
+      weights_(arena.take({input_rows_, kAlign}, DType::f32)) {}
+
+void Fp8State::assign(int64_t row, Fp8Copy& copy) const {
+  const int64_t columns = table_.shape[1];
+  const Tensor values = table_.reshaped({table_.count()});
+  copy.scale = values.rows(row * columns + UpdateScales::kScale, 1);
+  copy.inverse = values.rows(row * columns + UpdateScales::kInverse, 1);
+  copy.amax = amax_.rows(row, 1);
+  copy.scaling = &scaling_;
+}
+
+void Fp8State::assign_input(int64_t i, BlockLinear linear, Fp8Copy& copy) const {
+  assign(input_row(i, linear), copy);
+  copy.largest = scaled_to(input_dtype(), settings_.margin);
+}
+
+void Fp8State::assign_output_grad(int64_t i, BlockLinear linear, Fp8Copy& copy) const {
+  assign(output_grad_row(i, linear), copy);
+  copy.largest = scaled_to(output_grad_dtype_, settings_.margin);
+}
+
+void Fp8State::assign_weight(int64_t i, BlockLinear linear, Fp8Copy& copy) const {
+  const Tensor row = weights_.rows(input_row(i, linear), 1).reshaped({kAlign});
+  copy.inverse = row.rows(0, 1);
+  copy.scale = row.rows(1, 1);
+  copy.amax = row.rows(2, 1);
+  copy.largest = scaled_to(input_dtype(), settings_.margin);
+  copy.scaling = &kWeightScaling;
+}
+
+void Fp8State::clear(Backend& backend) const {
+  backend.run(kCompute, Fill{.value = 0, .out = table_});
+  const Tensor values = table_.reshaped({table_.count()});
+  for (int64_t row = 0; row < table_.shape[0]; ++row)
+    backend.run(kCompute, Fill{.value = 1, .out = values.rows(row * table_.shape[1], 2)});
+  backend.run(kCompute, Fill{.value = 0, .out = amax_});
+  backend.run(kCompute, Fill{.value = 1, .out = weights_});
+}
+
+void Fp8State::begin_step(Backend& backend) const { backend.run(kCompute, Fill{.value = 0, .out = amax_}); }
+
+void Fp8State::update(Backend& backend, const Mesh& mesh) const {
+  if (settings_.reduce_amax)
+    for (Communicator* group : {mesh.tp.get(), mesh.cp.get(), mesh.dp.get()}) group->all_reduce(kCompute, amax_, Reduce::max);
+  const auto choice = settings_.amax_compute_algo == AmaxAlgorithm::max ? AmaxChoice::largest : AmaxChoice::most_recent;
+  const auto part = [&](int64_t first_row, DType dtype) {
+    backend.run(kCompute, UpdateScales{.choice = choice,
+                                       .largest = scaled_to(dtype, settings_.margin),
+                                       .history = settings_.amax_history_len,
+                                       .amax = amax_.rows(first_row, input_rows_),
+                                       .table = table_.rows(first_row, input_rows_)});
+  };
+  part(0, input_dtype());
+  part(input_rows_, output_grad_dtype_);
+}
+
+std::vector<Fp8State::Row> Fp8State::rows() const {
+  std::vector<Row> rows;
+  const auto add = [&](int64_t i, int64_t linear, int64_t row, const char* what) {
+    rows.push_back({fmt::format("fp8.blocks.{}.{}.{}", first_layer_ + i, kLinearNames[static_cast<size_t>(linear)], what),
+                    table_.rows(row, 1).reshaped({table_.shape[1]})});
+  };
+  for (int64_t i = 0; i < input_rows_ / kBlockLinears; ++i)
+    for (int64_t linear = 0; linear < kBlockLinears; ++linear) {
+      add(i, linear, input_row(i, static_cast<BlockLinear>(linear)), "input");
+      add(i, linear, output_grad_row(i, static_cast<BlockLinear>(linear)), "output_grad");
+    }
+  return rows;
+}
+
+}  // namespace trireme

@@ -1,0 +1,65 @@
+// What FP8 products remember from step to step: a table beside the parameters, one row for the input and one for the output
+// gradient of every linear layer of the blocks, with the scale of that tensor and its largest values in earlier steps. A step's
+// largest values are collected while it runs; at its end they make the scales of the next one (delayed scaling). The very first
+// micro-batch has no predecessors and is scaled by itself. Weights always are, when their copies are made: they are at hand
+// whole.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "comm/mesh.h"
+#include "model/dims.h"
+#include "tensor/arena.h"
+
+namespace trireme {
+
+enum class BlockLinear : uint8_t { qkv, out, up, down, count_ };
+inline constexpr int64_t kBlockLinears = static_cast<int64_t>(BlockLinear::count_);
+
+class Fp8State {
+ public:
+  Fp8State(const ModelSettings& model, const Dims& dims, Arena& arena);
+  Fp8State(const Fp8State&) = delete;  // operands point to its scaling
+  Fp8State& operator=(const Fp8State&) = delete;
+
+  DType input_dtype() const { return DType::f8e4m3; }  // weights too
+  DType output_grad_dtype() const { return output_grad_dtype_; }
+
+  // Point copies to the scale of a tensor of block i of this stage; their memory stays what it is.
+  void assign_input(int64_t i, BlockLinear linear, Fp8Copy& copy) const;
+  void assign_output_grad(int64_t i, BlockLinear linear, Fp8Copy& copy) const;
+  void assign_weight(int64_t i, BlockLinear linear, Fp8Copy& copy) const;
+
+  void clear(Backend& backend) const;       // as before the first step
+  void begin_step(Backend& backend) const;  // forgets what was collected outside of steps
+  // The scales of the next step, from the largest values on any rank that has a part of the same tensors.
+  void update(Backend& backend, const Mesh& mesh) const;
+  // How inputs and output gradients are scaled from now on.
+  void set_scaling(Fp8Scaling scaling) { scaling_ = scaling; }
+  Fp8Scaling scaling() const { return scaling_; }
+
+  // What a checkpoint holds: each row under its global name, [4 + history] f32.
+  struct Row {
+    std::string name;
+    Tensor values;
+  };
+  std::vector<Row> rows() const;
+
+ private:
+  void assign(int64_t row, Fp8Copy& copy) const;
+  int64_t input_row(int64_t i, BlockLinear linear) const { return i * kBlockLinears + static_cast<int64_t>(linear); }
+  int64_t output_grad_row(int64_t i, BlockLinear linear) const { return input_rows_ + input_row(i, linear); }
+
+  const Fp8Settings settings_;
+  DType output_grad_dtype_;
+  int64_t first_layer_;
+  int64_t input_rows_;
+  Fp8Scaling scaling_ = Fp8Scaling::delayed;
+  Tensor table_;    // [rows, 4 + history] f32, as UpdateScales has it: the rows of inputs, then those of output gradients
+  Tensor amax_;     // [rows] f32: of the step that is running
+  Tensor weights_;  // [input_rows_, 4] f32: inverse, scale, amax
+};
+
+}  // namespace trireme

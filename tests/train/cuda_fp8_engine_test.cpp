@@ -1,0 +1,54 @@
+// Training with FP8 linear layers on a GPU. Runs where one with FP8 is.
+#include "backend/cuda_module.h"
+#include "support/fp8_training.h"
+
+namespace trireme {
+namespace {
+
+class CudaFp8Engine : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build";
+    if (!make_cuda_backend()->has_fp8()) GTEST_SKIP() << "this GPU has no FP8";
+  }
+
+  // Heads as cuDNN serves them.
+  static ModelSettings wide_model() {
+    ModelSettings model = small_model();
+    model.hidden_size = 256;
+    model.ffn_hidden_size = 1024;
+    model.encoder_seq_length = model.max_position_embeddings = 128;
+    model.init_method_std = 0.02;
+    return model;
+  }
+
+  Fp8Training training_{wide_model(), [] { return make_cuda_backend(); }};
+};
+
+TEST_F(CudaFp8Engine, LossesOfTwoHundredStepsAreThoseOfBf16) {
+  for (const ModelSettings& model : training_.families()) training_.losses_are_those_of_bf16(model, 200, 5e-5, 0.02);
+}
+
+TEST_F(CudaFp8Engine, FirstStepHasTheGradientsOfBf16) {
+  for (const ModelSettings& model : training_.families()) {
+    training_.first_step_has_the_gradients_of_bf16(model);
+    training_.first_step_has_the_gradients_of_bf16(training_.with_dropout(model));
+  }
+}
+
+TEST_F(CudaFp8Engine, TwoRunsGiveEqualBits) {
+  Fp8Training::expect_equal(training_.train(training_.gpt3(), 10), training_.train(training_.gpt3(), 10));
+}
+
+TEST_F(CudaFp8Engine, RecomputeModesGiveEqualBits) {
+  for (const ModelSettings& model : training_.families()) training_.recompute_modes_give_equal_bits(model);
+}
+
+TEST_F(CudaFp8Engine, EvaluationLeavesNoTrace) { training_.evaluation_leaves_no_trace(training_.gpt3()); }
+
+TEST_F(CudaFp8Engine, ResumedRunRepeatsTheUninterruptedOne) {
+  training_.resumed_run_repeats_the_uninterrupted_one(training_.gpt3());
+}
+
+}  // namespace
+}  // namespace trireme

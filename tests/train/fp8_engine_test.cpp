@@ -1,0 +1,30 @@
+// Training with FP8 linear layers as the reference backend specifies it.
+#include "backend/reference/reference_backend.h"
+#include "support/fp8_training.h"
+
+namespace trireme {
+namespace {
+
+const Fp8Training kTraining{small_model(), [] { return std::make_unique<ReferenceBackend>(); }};
+
+// Over widths of 32 little averages out.
+TEST(Fp8Engine, LossesAreThoseOfBf16) { kTraining.losses_are_those_of_bf16(kTraining.gpt3(), 30, 3e-3, 0.03); }
+
+TEST(Fp8Engine, FirstStepHasTheGradientsOfBf16) {
+  for (const ModelSettings& model : kTraining.families()) {
+    kTraining.first_step_has_the_gradients_of_bf16(model);
+    kTraining.first_step_has_the_gradients_of_bf16(kTraining.with_dropout(model));
+  }
+}
+
+TEST(Fp8Engine, RecomputeModesGiveEqualBits) {
+  for (const ModelSettings& model : kTraining.families()) kTraining.recompute_modes_give_equal_bits(model);
+  kTraining.recompute_modes_give_equal_bits(kTraining.with_dropout(kTraining.neox()));
+}
+
+TEST(Fp8Engine, EvaluationLeavesNoTrace) { kTraining.evaluation_leaves_no_trace(kTraining.gpt3()); }
+
+TEST(Fp8Engine, ResumedRunRepeatsTheUninterruptedOne) { kTraining.resumed_run_repeats_the_uninterrupted_one(kTraining.gpt3()); }
+
+}  // namespace
+}  // namespace trireme
