@@ -82,13 +82,15 @@ size_t BpeModel::merge_short(std::string_view word, int32_t* out) const {
 size_t BpeModel::merge_long(std::string_view word, int32_t* out, MergeScratch& scratch) const {
   if (word.size() >= kEnd) throw Failure("a word of {} bytes without a break cannot be tokenized", word.size());
   const auto length = static_cast<uint32_t>(word.size());
-  auto& [tokens, previous, next, heap, operations] = scratch;
+  std::vector<int32_t>& tokens = scratch.tokens;
+  std::vector<uint32_t>&previous = scratch.previous, &next = scratch.next;
+  std::vector<uint64_t>& heap = scratch.heap;
   tokens.resize(length);
   previous.resize(length);
   next.resize(length);
   heap.clear();
   const auto rank_at = [&](uint32_t at) {
-    ++operations;
+    ++scratch.operations;
     return next[at] == kEnd ? PairView::kNoRank
                             : pairs_.rank(static_cast<uint32_t>(tokens[at]), static_cast<uint32_t>(tokens[next[at]]));
   };

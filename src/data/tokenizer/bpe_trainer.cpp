@@ -44,13 +44,11 @@ class PairCounts {
   void merge(int32_t left, int32_t right, int32_t merged) {
     std::vector<uint32_t> places = std::move(pairs_.at(key_of(left, right)).words);
     std::ranges::sort(places);
-    const auto repeated = std::ranges::unique(places);
-    places.erase(repeated.begin(), repeated.end());
+    places.erase(std::unique(places.begin(), places.end()), places.end());
     grown_.clear();
     for (const uint32_t place : places) merge_in(place, left, right, merged);
     std::ranges::sort(grown_);
-    const auto same = std::ranges::unique(grown_);
-    grown_.erase(same.begin(), same.end());
+    grown_.erase(std::unique(grown_.begin(), grown_.end()), grown_.end());
     for (const uint64_t pair : grown_) queue_.push({pairs_.at(pair).count, pair});
   }
 
