@@ -1,0 +1,125 @@
+// The passes of a step: the schedule list is executed, micro-batch by micro-batch and chunk by chunk.
+#include "model/ring_attention.h"
+#include "train/engine.h"
+
+namespace trireme {
+
+// A token that the tables do not have would go unnoticed, because each rank looks only for those in its part.
+void Engine::check_vocabulary(const HostBatch& host) const {
+  const int64_t vocabulary = settings_.model.vocab_size;
+  for (const int32_t token : host.tokens)
+    if (token < 0 || token >= vocabulary) throw Failure("the data has token {}, outside the vocabulary of {}", token, vocabulary);
+  for (const int32_t target : host.targets)
+    if (target >= vocabulary) throw Failure("the data has token {}, outside the vocabulary of {}", target, vocabulary);
+}
+
+// With sequences cut over ranks, the rows of this rank: see ring_attention.h.
+void Engine::upload_batch(const DeviceBatch& to, const HostBatch& host) {
+  check_vocabulary(host);
+  const RankShard& shard = layout_.shard;
+  const int64_t B = settings_.model.micro_batch_size, T = settings_.model.encoder_seq_length;
+  const int64_t parts = shard.cp_size > 1 ? 2 : 1, length = T / (parts * shard.cp_size);
+  for (int64_t part = 0; part < parts; ++part)
+    for (int64_t b = 0; b < (parts > 1 ? B : 1); ++b) {
+      const int64_t rows = parts > 1 ? length : B * T, row = (part * B + b) * rows;
+      const int64_t from = parts > 1 ? b * T + part_number(part, shard.cp_rank, shard.cp_size) * length : 0;
+      const auto upload = [&](const auto& values, const Tensor& tensor) {
+        backend_.upload(kCopy, values.empty() ? nullptr : values.data() + from, tensor.rows(row, rows));
+      };
+      upload(host.tokens, to.tokens);
+      upload(host.targets, to.targets);
+      upload(host.positions, to.positions);
+      upload(host.row_keys, to.row_keys);
+    }
+  backend_.wait(kCompute, backend_.record(kCopy, "batch_on_device"));
+}
+
+void Engine::forward(const Action& action, Mode mode) {
+  const RankShard& shard = layout_.shard;
+  const ChunkPass pass{action.slots, batches_[static_cast<size_t>(action.slots.batch)]};
+  const Tensor input = shard.embeds(action.chunk) ? Tensor{} : messages_->arrived(Direction::forward);
+  const Tensor output = shard.has_head(action.chunk) ? Tensor{} : messages_->outgoing(Direction::forward);
+  chunks_[static_cast<size_t>(action.chunk)].forward(pass, mode, input, output, *weights_, *grads_, scalars_);
+}
+
+void Engine::backward(const Action& action, WeightProducts when) {
+  const RankShard& shard = layout_.shard;
+  const ChunkPass pass{action.slots, batches_[static_cast<size_t>(action.slots.batch)]};
+  const Tensor d_output = shard.has_head(action.chunk) ? Tensor{} : messages_->arrived(Direction::backward);
+  const Tensor d_input = shard.embeds(action.chunk) ? Tensor{} : messages_->outgoing(Direction::backward);
+  chunks_[static_cast<size_t>(action.chunk)].backward(pass, when, d_output, d_input, *weights_, *grads_);
+}
+
+// The first micro-batch of the first step is scaled by itself, the others like it. Evaluations leave no scales behind.
+void Engine::choose_scaling(const Action& action) {
+  const bool first = action.micro_batch == 0 || action.kind == ActionKind::forward_only;
+  if (fp8_) fp8_->set_scaling(first && !has_scales_ ? Fp8Scaling::current : Fp8Scaling::delayed);
+}
+
+// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
+void Engine::repeat(const Action& action, const std::function<void()>& work) {
+  const bool scaled_once = fp8_ && fp8_->scaling() == Fp8Scaling::current;
+  if (mesh_.size() > 1 || scaled_once || settings_.model.cuda_graph == CudaGraph::no) return work();
+  uint64_t key = static_cast<uint64_t>(action.kind);
+  for (const int64_t part : {action.chunk, action.slots.batch, action.slots.saved, action.slots.inputs, action.slots.gradients})
+    key = key << 12 | static_cast<uint64_t>(part);
+  backend_.repeat(kCompute, key, work);
+}
+
+void Engine::compute(const Action& action, const StepInput& input) {
+  // A micro-batch comes to a stage with its first chunk.
+  const bool comes = action.kind == ActionKind::forward || action.kind == ActionKind::forward_only;
+  Event& batch_free = batch_free_[static_cast<size_t>(action.slots.batch)];
+  if (comes && action.chunk == 0) {
+    backend_.wait(kCopy, batch_free);
+    upload_batch(batches_[static_cast<size_t>(action.slots.batch)], input.batch(action.micro_batch));
+  }
+  messages_->exchange();
+  grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
+  choose_scaling(action);
+  repeat(action, [&] { enqueue(action); });
+  if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
+}
+
+void Engine::enqueue(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::forward:
+      return forward(action, Mode::training);
+    case ActionKind::forward_only:
+      return forward(action, Mode::evaluation);
+    case ActionKind::backward:
+      return backward(action, WeightProducts::now);
+    case ActionKind::backward_input:
+      return backward(action, WeightProducts::later);
+    case ActionKind::backward_weight:
+      return chunks_[static_cast<size_t>(action.chunk)].backward_weight({action.slots, {}}, *grads_);
+    default:
+      CHECK_NEVER("a message is no computation");
+  }
+}
+
+void Engine::run(const Pipeline& pipeline, const StepInput& input) {
+  if (pipeline != scheduled_ || schedule_.empty()) {
+    schedule_ = make_schedule(pipeline, layout_.shard.pp_rank);
+    scheduled_ = pipeline;
+  }
+  for (const Action& action : schedule_) switch (action.kind) {
+      case ActionKind::receive_forward:
+        messages_->receive(Direction::forward);
+        break;
+      case ActionKind::receive_backward:
+        messages_->receive(Direction::backward);
+        break;
+      case ActionKind::send_forward:
+        messages_->send(Direction::forward);
+        break;
+      case ActionKind::send_backward:
+        messages_->send(Direction::backward);
+        break;
+      default:
+        compute(action, input);
+    }
+  messages_->exchange();
+}
+
+}  // namespace trireme
