@@ -91,7 +91,7 @@ ResolvedRecipe benchmark_of(const TrainArguments& arguments, std::vector<std::st
     if (plain.model.data.data_impl == "mock_legacy") data_impl = plain.model.data.data_impl;
     // The vocabulary that the recipe's own data would have had.
     if (plain.model.vocab_size == 0)
-      overrides.push_back(fmt::format("++model.vocab_size={}", default_vocabulary(plain.model.data)));
+      overrides.push_back(fmt::format("++model.vocab_size={}", default_vocabulary(plain.model.data, plain.model.tokenizer)));
   } catch (const UserError&) {
     // Data that is still to be named is no obstacle here; any other mistake is found again below.
   }
@@ -132,7 +132,8 @@ std::string command_of(const World& world, const TrainArguments& arguments) {
 std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& arguments) {
   ResolvedRecipe recipe = recipe_of(world, arguments);
   Settings& settings = recipe.settings;
-  if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data);
+  if (settings.model.vocab_size == 0)
+    settings.model.vocab_size = default_vocabulary(settings.model.data, settings.model.tokenizer);
   require_fit(settings, resources_of(world));
   require_runnable(settings, world.size());
   world.set_timeout(std::chrono::seconds(settings.trainer.rank_timeout));

@@ -25,14 +25,15 @@ class CallGroup;
 
 // One collective or message.
 struct Call {
-  enum class Kind : uint8_t { wait, all_reduce, reduce_scatter, all_gather, broadcast, send, receive, barrier };
+  enum class Kind : uint8_t { wait, all_reduce, reduce_scatter, all_gather, broadcast, send, receive, exchange, barrier };
   Kind kind = Kind::wait;
   CallGroup* group = nullptr;  // who carries it out; none for a wait
   Event event;                 // what a wait is for
   Stream stream;
   Tensor from, to;
   Reduce reduce = Reduce::sum;
-  int peer = 0;  // root of a broadcast, partner of a message
+  int peer = 0;                                                 // root of a broadcast, partner of a message
+  std::array<Message, Communicator::kMostMessages> messages{};  // of an exchange: those that have values
 };
 
 // Who must come for a call to be done: ranks of the world, and the stream of theirs that they come on.

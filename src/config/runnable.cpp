@@ -29,6 +29,8 @@ void require_backend(const Settings& settings) {
   const ExpManagerSettings& exp = settings.exp_manager;
   const bool keeps_best = exp.create_checkpoint_callback && exp.checkpoint.save_top_k > 0;
   const bool indexed = data.data_impl == "mmap";
+  const bool recomputes_in_stages =
+      model.pipeline_model_parallel_size > 1 && model.activations_checkpoint_granularity != RecomputeGranularity::none;
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
       {"trainer.backend", settings.trainer.backend == BackendKind::cuda && settings.ranks() > 1,
@@ -36,6 +38,12 @@ void require_backend(const Settings& settings) {
       {"model.fp8", model.fp8.enabled, kCuda},
       {"model.enable_cuda_graph", model.cuda_graph == CudaGraph::yes, kCuda},
       {"model.nsys_profile.enabled", model.profile.enabled, kCuda},
+      {"model.num_micro_batches_with_partial_activation_checkpoints",
+       recomputes_in_stages && model.num_micro_batches_with_partial_activation_checkpoints > 0,
+       "all micro-batches are recomputed alike; use null"},
+      {"model.activations_checkpoint_layers_per_pipeline",
+       recomputes_in_stages && model.activations_checkpoint_layers_per_pipeline > 0,
+       "all pipeline ranks recompute alike; use null"},
       {"exp_manager.resume_from_checkpoint", !exp.resume_from_checkpoint.empty(),
        "starting from a checkpoint of another run is not supported; use null, or exp_manager.resume_if_exists=true in the run's "
        "folder"},
@@ -63,7 +71,7 @@ void require_runnable(const Settings& settings, int64_t ranks_here) {
 
 std::vector<std::string> idle_settings(const Settings& settings) {
   const ModelSettings& model = settings.model;
-  const bool interleaved = model.virtual_pipeline_model_parallel_size > 1;
+  const bool pipelined = model.pipeline_model_parallel_size > 1;
   const bool shares_gradients = settings.ranks() > settings.model_ranks();
   const bool recomputes = model.activations_checkpoint_granularity != RecomputeGranularity::none;
   // What a setting acts on, and whether that is there. A setting at its default was not asked for.
@@ -75,8 +83,9 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"trainer.rank_timeout", settings.ranks() > 1},
       {"model.sequence_parallel", model.tensor_model_parallel_size > 1},
       {"model.ub_tp_comm_overlap", model.tensor_model_parallel_size > 1},
-      {"model.overlap_p2p_comm", interleaved},
-      {"model.batch_p2p_comm", interleaved},
+      {"model.overlap_p2p_comm", pipelined},
+      {"model.batch_p2p_comm", pipelined},
+      {"model.pipeline_schedule", pipelined},
       {"model.optim.name", shares_gradients},  // the distributed ones share the optimizer's state among ranks
       {"model.optim.bucket_cap_mb", shares_gradients},
       {"model.optim.overlap_", shares_gradients},
@@ -87,8 +96,8 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"model.data.index_", model.data.data_impl == "mmap"},
       {"model.data.auto_blend", model.data.data_impl == "mmap"},
       {"model.data.window_order", model.data.data_impl == "flat" || model.data.data_impl == "llmc"},
-      {"model.num_micro_batches_with_partial_activation_checkpoints", recomputes && model.pipeline_model_parallel_size > 1},
-      {"model.activations_checkpoint_layers_per_pipeline", recomputes && model.pipeline_model_parallel_size > 1},
+      {"model.num_micro_batches_with_partial_activation_checkpoints", recomputes && pipelined},
+      {"model.activations_checkpoint_layers_per_pipeline", recomputes && pipelined},
   };
   const Settings defaults;
   std::vector<std::string> idle;

@@ -22,6 +22,7 @@ enum class BackendKind : uint8_t { automatic, cpu, cuda, reference };
 enum class WindowOrder : uint8_t { random, sequential };  // of samples from files without documents
 enum class BestCheckpoint : uint8_t { lowest_loss, highest_loss };
 enum class AmaxAlgorithm : uint8_t { max, most_recent };
+enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, zero_bubble };
 enum class SyncType : uint8_t { f32, bf16 };
 
 struct TrainerSettings {                     // trainer.*
@@ -82,7 +83,7 @@ struct ScheduleSettings {                    // model.optim.sched.*
 };
 
 struct OptimSettings {                       // model.optim.*
-  std::string name = "adamw";                // every Adam of the reference systems is this one
+  std::string name = "adamw";                // every Adam of the reference systems is this one; two of them are distributed
   double lr = 6e-4;
   double weight_decay = 0.1;
   double beta1 = 0.9, beta2 = 0.95;          // betas: [beta1, beta2]
@@ -92,6 +93,9 @@ struct OptimSettings {                       // model.optim.*
   bool overlap_param_sync = false;
   SyncType grad_sync_dtype = SyncType::f32;
   ScheduleSettings sched;
+
+  // Whether ranks with the same parameters share out the optimizer's state.
+  bool is_distributed() const { return name == "distributed_fused_adam" || name == "mcore_distributed_optim"; }
 };
 
 struct DataSettings {                        // model.data.*
@@ -115,8 +119,10 @@ struct DataSettings {                        // model.data.*
 
 struct TokenizerSettings {                   // model.tokenizer.*
   std::string library = "megatron";          // or sentencepiece, huggingface
-  std::string type;                          // GPT2BPETokenizer, bpe, ...
-  std::string model;                         // the file of a sentencepiece model
+  std::string type;                          // GPT2BPETokenizer, bpe, ...; huggingface: a name, or a folder
+  std::string model;                         // a file: of a sentencepiece model, or what vocab_file can be
+  std::string vocab_file;                    // vocab.json, tokenizer.json or *.tiktoken
+  std::string merge_file;                    // merges.txt; empty: the one beside vocab_file
 };
 
 struct Fp8Settings {                         // model.fp8 and model.fp8_*
@@ -148,6 +154,9 @@ struct ModelSettings {                       // model.*
   int64_t tensor_model_parallel_size = 1;
   int64_t pipeline_model_parallel_size = 1;
   int64_t virtual_pipeline_model_parallel_size = 1;  // chunks of layers a pipeline rank holds
+  PipelineSchedule pipeline_schedule = PipelineSchedule::one_forward_one_backward;  // ours
+  int64_t num_layers_in_first_pipeline_stage = 0;    // 0: as many as the others
+  int64_t num_layers_in_last_pipeline_stage = 0;
   int64_t context_parallel_size = 1;
   bool sequence_parallel = false;
   bool overlap_p2p_comm = false;
@@ -200,6 +209,8 @@ struct ModelSettings {                       // model.*
     const int64_t multiple = make_vocab_size_divisible_by * tensor_model_parallel_size;
     return (vocab_size + multiple - 1) / multiple * multiple;
   }
+  // Layers of one of `stages` pipeline ranks, once validated.
+  int64_t layers_of_stage(int64_t stages, int64_t stage) const;
   // The dimensions of a head that rotary embeddings turn.
   int64_t rotary_dims() const;
 };

@@ -46,7 +46,7 @@ PendingSum block_forward(const Context& context, int64_t layer, const BlockParam
                          const BlockWorkspace& w, const PendingSum& in, BlockOutput output, KeyValueCache* cache) {
   const bool parallel = context.model.parallel_residual;
   add_and_norm(context, in, a.sum1, norm1(weights, a));
-  attention_forward(context, layer, weights, a, w.branch1, cache);
+  attention_forward(context, layer, weights, a, w, w.branch1, cache);
   if (parallel)
     add_and_norm(context, {.residual = a.sum1}, {}, norm2(weights, a));
   else
@@ -65,30 +65,37 @@ void block_rebuild(const Context& context, const BlockParameters& weights, const
   mlp_rebuild_activated(context, a);
 }
 
-PendingGrad block_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
-                           const BlockActivations& a, const BlockWorkspace& w, const PendingGrad& out, const PendingSum& before) {
+PendingGradPlaces grad_places(const PendingSum& pending, const BlockWorkspace& w, const BlockGradients& g) {
+  if (!pending.branch || w.branch_grads == BranchGrads::same_as_sum) return {};
+  if (!pending.branch2) return {.d_branch = g.d_mlp, .d_branch2 = {}};
+  return {.d_branch = g.d_attention, .d_branch2 = g.d_mlp};
+}
+
+Tensor block_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
+                      const BlockActivations& a, const BlockWorkspace& w, const BlockGradients& g, Tensor d_out,
+                      const PendingSum& before, const BlockGradients& before_grads) {
   const bool parallel = context.model.parallel_residual;
   const NormKind kind = norm_kind(context.model.normalization);
-  // Without dropout a branch's gradient is d_sum itself, and nothing needs to be written for it.
-  const auto branch_grad = [&](const Tensor& branch, const Tensor& d_branch) {
-    return branch && context.hidden_dropout_active() ? d_branch : Tensor{};
-  };
+  const bool writes = !parallel && w.branch_grads == BranchGrads::written;
+  BlockGradients own = g;
+  if (!parallel && !writes) own.d_attention = w.d_sum;
 
-  mlp_backward(context, weights, grads, a, w, parallel ? out.d_branch2 : out.d_branch, w.d_normed2);
-  if (parallel) attention_backward(context, layer, weights, grads, a, w, out.d_branch, w.d_normed1);
+  mlp_backward(context, weights, grads, a, w, own, w.d_normed2);
+  if (parallel) attention_backward(context, layer, weights, grads, a, w, own, w.d_normed1);
   context.backend.run(kCompute, ResidualNormBackward{.kind = kind,
                                                      .sum = parallel ? a.sum1 : a.sum2,
                                                      .weight = weights.norm2_weight,
                                                      .mean = a.mean2,
                                                      .rstd = a.rstd2,
                                                      .d_out = w.d_normed2,
-                                                     .d_residual = out.d_sum,
+                                                     .d_residual = d_out,
                                                      .dropout = context.attention_branch_dropout(layer),
                                                      .d_sum = w.d_sum,
-                                                     .d_branch = parallel ? Tensor{} : branch_grad(w.branch1, w.d_branch1),
+                                                     .d_branch = writes ? own.d_attention : Tensor{},
                                                      .d_weight = grads.norm2_weight,
                                                      .d_bias = grads.norm2_bias});
-  if (!parallel) attention_backward(context, layer, weights, grads, a, w, w.d_branch1, w.d_normed1);
+  if (!parallel) attention_backward(context, layer, weights, grads, a, w, own, w.d_normed1);
+  const PendingGradPlaces places = grad_places(before, w, before_grads);
   context.backend.run(kCompute, ResidualNormBackward{.kind = kind,
                                                      .sum = a.sum1,
                                                      .weight = weights.norm1_weight,
@@ -99,11 +106,17 @@ PendingGrad block_backward(const Context& context, int64_t layer, const BlockPar
                                                      .dropout = before.dropout,
                                                      .dropout2 = before.dropout2,
                                                      .d_sum = w.d_sum,
-                                                     .d_branch = branch_grad(before.branch, w.d_branch1),
-                                                     .d_branch2 = branch_grad(before.branch2, w.d_branch2),
+                                                     .d_branch = places.d_branch,
+                                                     .d_branch2 = places.d_branch2,
                                                      .d_weight = grads.norm1_weight,
                                                      .d_bias = grads.norm1_bias});
-  return {.d_sum = w.d_sum, .d_branch = w.d_branch1, .d_branch2 = w.d_branch2};
+  return w.d_sum;
+}
+
+void block_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a,
+                        const BlockGradients& g) {
+  mlp_weight_grads(context, grads, a, g);
+  attention_weight_grads(context, grads, a, g);
 }
 
 }  // namespace trireme

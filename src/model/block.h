@@ -17,12 +17,6 @@ struct PendingSum {
   Dropout dropout, dropout2;
 };
 
-// Gradient of a residual stream, and of the branches that were pending on it.
-struct PendingGrad {
-  Tensor d_sum;                // [N,C]
-  Tensor d_branch, d_branch2;  // [N,C]; d_sum itself without dropout
-};
-
 // Recompute needs the activations but not the block's output.
 enum class BlockOutput : uint8_t { no, yes };
 
@@ -33,10 +27,21 @@ PendingSum block_forward(const Context& context, int64_t layer, const BlockParam
 // The norm and activation outputs again, from what selective recompute keeps.
 void block_rebuild(const Context& context, const BlockParameters& weights, const BlockActivations& a);
 
-// From the gradient of the block's output to that of its input, `before` being the stream that entered it (its branches
-// get their gradients too).
-PendingGrad block_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
-                           const BlockActivations& a, const BlockWorkspace& w, const PendingGrad& out, const PendingSum& before);
+// The gradient of the stream that entered the block, from `d_out`, that of the stream that left it, and the gradients of its
+// branches in `g` (of the attention branch only with a parallel residual). `before` is the stream that entered; the gradients of
+// the branches that were pending on it go to `before_grads`.
+Tensor block_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
+                      const BlockActivations& a, const BlockWorkspace& w, const BlockGradients& g, Tensor d_out,
+                      const PendingSum& before, const BlockGradients& before_grads);
+
+// The gradients of the parameters of linear layers, where block_backward put them off.
+void block_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a, const BlockGradients& g);
+
+// Where the gradients of the branches pending on a block's output go; absent where a branch is, or where it is that of the sum.
+struct PendingGradPlaces {
+  Tensor d_branch, d_branch2;
+};
+PendingGradPlaces grad_places(const PendingSum& pending, const BlockWorkspace& w, const BlockGradients& g);
 
 // What block_forward returned for a layer, for its successor's backward.
 PendingSum block_output(const Context& context, int64_t layer, const BlockActivations& a, const BlockWorkspace& w);

@@ -21,21 +21,26 @@ std::string holdings_of(const FlatLayout& layout) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place) {
+MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place,
+                       StepLog* keep) {
+  StepLog counted(StepLog::Keep::no);
+  StepLog& log = keep != nullptr ? *keep : counted;
   MemoryPlan plan;
-  CostBackend cost(target);
-  const Mesh mesh = Mesh::on_paper(place);
+  CostBackend cost(target, log);
+  const Mesh mesh = Mesh::on_paper(place, &log);
   Engine engine(settings, cost, mesh, plan.arenas);
   const StepInput input{
       .learning_rate = 0, .targets = 1, .micro_batches = micro_batches, .batch = [](int64_t) { return HostBatch{}; }};
+  engine.initialise_weights();  // what the first step waits for
+  log.clear();
   engine.train_step(input);
   plan.backend_scratch = cost.scratch_peak();
   plan.communication = mesh.staging_bytes();
+  plan.ops = log.ops;
+  plan.flops = log.flops;
+  plan.bytes_moved = log.bytes_moved;
   plan.checkpoint_copy = saved_bytes(engine.layout());
   plan.holdings = holdings_of(engine.layout());
-  plan.ops = static_cast<int64_t>(cost.records().size());
-  plan.flops = cost.flops();
-  for (const OpRecord& record : cost.records()) plan.bytes_moved += record.bytes_read + record.bytes_written;
   return plan;
 }
 
