@@ -100,7 +100,7 @@ class MpiRun : public testing::Test {
   std::string output() const { return fs::exists(output_) ? read_file(output_, 1 << 24) : ""; }
 
   template <class Condition>
-  bool eventually(Condition condition, std::chrono::seconds limit = std::chrono::seconds(60)) {
+  bool eventually(Condition condition, std::chrono::seconds limit = std::chrono::seconds(240)) {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (!condition()) {
       if (std::chrono::steady_clock::now() > end) return false;
@@ -123,7 +123,7 @@ class MpiRun : public testing::Test {
   }
 
   // The exit status of mpirun; a failed test unless it ends, and all ranks with it.
-  int finish(std::chrono::seconds limit = std::chrono::seconds(60)) {
+  int finish(std::chrono::seconds limit = std::chrono::seconds(120)) {
     const std::vector<pid_t> ranks = processes();
     int status = 0;
     if (!eventually([&] { return waitpid(child_, &status, WNOHANG) == child_; }, limit)) {
