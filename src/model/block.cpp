@@ -92,7 +92,7 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
                                                      .d_out = w.d_normed2,
                                                      .d_residual = d_out,
                                                      .dropout = context.attention_branch_dropout(layer),
-                                                     .d_sum = parallel || writes ? w.d_sum : g.d_attention,
+                                                     .d_sum = parallel || writes ? Operand(w.d_sum) : g.d_attention,
                                                      .d_branch = writes ? g.d_attention : Operand{},
                                                      .d_weight = grads.norm2_weight,
                                                      .d_bias = grads.norm2_bias});

@@ -43,7 +43,7 @@ void mlp_backward(const Context& context, const BlockParameters& weights, const 
                                .weight = weights.down_weight,
                                .activation = gated ? Activation::none : gelu_of(context.model.activation),
                                .pre = gated ? Tensor{} : a.up,
-                               .d_x = gated ? w.d_activated : g.d_up,
+                               .d_x = gated ? Operand(w.d_activated) : g.d_up,
                                .d_weight = grads.down_weight,
                                .d_bias = grads.down_bias});
   if (gated) context.backend.run(kCompute, SwigluBackward{.gate_up = a.up, .d_out = w.d_activated, .d_gate_up = g.d_up});
