@@ -3,11 +3,12 @@ PRESET ?= release
 JOBS ?= $(shell nproc)
 BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
-.PHONY: help setup configure build build-all demo test test-fast bench format lint clean
+.PHONY: help setup configure build build-all demo test test-fast test-layouts bench format lint clean
 
 help:
 	@echo "make demo        install, build, and train, resume and sample a small GPT (about two minutes after the build)"
 	@echo "make test        install, build, run all tests          make test-fast   the tier under a minute"
+	@echo "make test-layouts  every layout of the cover, up to 16 ranks, against one rank"
 	@echo "make build       install and build build/trireme        PRESET=debug|asan|tsan for the others"
 	@echo "make bench       measure this machine                   make format / make lint / make clean"
 
@@ -31,6 +32,10 @@ test: build-all
 
 test-fast: build-all
 	ctest --preset $(PRESET) -j $(JOBS) -L fast
+
+test-layouts: configure
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target layouts_test
+	TRIREME_ALL_LAYOUTS=1 $(BUILD)/tests/layouts_test
 
 bench: setup
 	@cmake --preset release -DTRIREME_BENCH=ON > build.log 2>&1 || { cat build.log; exit 1; }

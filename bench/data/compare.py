@@ -2,20 +2,22 @@
 """Our tokenizer beside gigatoken, tiktoken and Hugging Face tokenizers, on one core, in turns, in one run.
 
     pip install gigatoken tiktoken tokenizers zstandard numpy
-    bench/data/compare.py speed --vocabulary GPT2_FOLDER --text public_sample.jsonl.zst [--log FILE]
-    bench/data/compare.py exact --vocabulary GPT2_FOLDER --text FILE_OR_FOLDER ...
+    bench/data/compare.py speed --vocabulary GPT2_FOLDER --text public_sample.jsonl.zst [--report]
+    bench/data/compare.py exact --vocabulary GPT2_FOLDER --text FILE_OR_FOLDER ... [--report]
 
 GPT2_FOLDER has r50k_base.tiktoken, vocab.json and merges.txt. `speed` prints MB/s of text per second of CPU time (user and system, of the
-thread that works): cold is the first pass of a new tokenizer, warm the second of the same one; medians of the rounds. `exact` encodes every
-text file with tiktoken and with ours and counts the documents that differ. Texts: .jsonl and .jsonl.zst with an object a line, or anything
-that is UTF-8."""
+thread that works): cold is the first pass of a new tokenizer, warm the second of the same one; medians of the rounds. The rows of two cores are two
+processes at once, each with all of the text, by the clock on the wall. `exact` encodes every text file with tiktoken and with ours and counts the
+documents that differ. Texts: .jsonl and .jsonl.zst with an object a line, or anything that is UTF-8. --report writes
+bench/data/reports/DATE-tokenizer.md (or -exact.md) and what was printed beside it as .log."""
 import argparse
 import base64
+import concurrent.futures
+import datetime
 import io
 import json
 import os
 import pathlib
-import platform
 import random
 import statistics
 import struct
@@ -27,6 +29,9 @@ import time
 import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench/cpu"))
+from report import commit, machine, without_machine_names  # noqa: E402
+
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
 FACTOR = 0x9E3779B97F4A7C15
 
@@ -88,30 +93,68 @@ class Gigatoken:
         return self.tokenizer.encode(text)
 
 
-def time_peer(kind, vocabulary, documents):
+PRINTED = []
+
+
+def say(text):
+    PRINTED.append(text)
+    print(text, flush=True)
+
+
+def write_report(name, title, lines):
+    path = ROOT / f"bench/data/reports/{datetime.date.today()}-{name}"
+    head = f"# {title}, {datetime.date.today()}"
+    path.with_suffix(".md").write_text(without_machine_names("\n".join([head, "", *lines])) + "\n")
+    path.with_suffix(".log").write_text(without_machine_names("\n".join(PRINTED)) + "\n")
+
+
+def time_peer(kind, vocabulary, documents, clock=time.thread_time):
+    """Seconds of the first pass and of the second."""
     peer = kind(vocabulary)
     if not getattr(peer, "takes_bytes", False):
         documents = [document.decode() for document in documents]
     seconds = []
     for _ in range(2):
-        begin = time.thread_time()
+        begin = clock()
         for document in documents:
             peer.encode(document)
-        seconds.append(time.thread_time() - begin)
+        seconds.append(clock() - begin)
     return seconds
 
 
-def time_ours(bench, vocabulary, file):
-    output = subprocess.run([bench, str(vocabulary / "r50k_base.tiktoken"), file, "1"], check=True, capture_output=True, text=True).stdout
+def time_ours(bench, vocabulary, file, clock="cpu"):
+    output = subprocess.run([bench, str(vocabulary / "r50k_base.tiktoken"), file, "1", clock], check=True, capture_output=True, text=True).stdout
     return [float(number) for number in output.split()[:2]]
 
 
-def describe_machine():
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
-    flags = next((line for line in open("/proc/cpuinfo") if line.startswith("flags")), "")
-    instructions = " ".join(name for name in ("avx2", "avx512bw", "avx512_vbmi2") if name in flags.split())
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=, with changes"], capture_output=True, text=True).stdout.strip()
-    return f"{model}, {os.cpu_count()} cores, {instructions}; commit {commit}"
+def time_two(run):
+    """The same work in two processes at once; the slower of the two."""
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        both = [task.result() for task in [pool.submit(run), pool.submit(run)]]
+    return [max(seconds) for seconds in zip(*both)]
+
+
+class Work:
+    """What a contestant does, in a form that goes to another process."""
+
+    def __init__(self, name, arguments, file, documents):
+        self.name, self.bench, self.vocabulary, self.file = name, arguments.bench, arguments.vocabulary, file
+        every = {"tiktoken": 8, "HF tokenizers": 64}.get(name, 1)  # they take long, and have no cache to be cold
+        self.documents = documents[::every]
+        self.megabytes = sum(map(len, self.documents)) / 1e6
+
+    def one(self):
+        if self.name == "ours":
+            return time_ours(self.bench, self.vocabulary, self.file)
+        return time_peer(KINDS[self.name], self.vocabulary, self.documents)
+
+    def by_the_wall(self):
+        if self.name == "ours":
+            return time_ours(self.bench, self.vocabulary, self.file, "wall")
+        return time_peer(KINDS[self.name], self.vocabulary, self.documents, time.perf_counter)
+
+
+KINDS = {"gigatoken": Gigatoken, "tiktoken": Tiktoken, "HF tokenizers": HuggingFace}
 
 
 def versions():
@@ -124,34 +167,41 @@ def speed(arguments):
     for group, text in (row for path in arguments.text for row in read_jsonl(path)):
         groups["all"].append(text.encode())
         groups.setdefault(group, []).append(text.encode())
-    print(f"machine: {describe_machine()}\npeers: {versions()}\nload before: {os.getloadavg()[0]:.1f}", flush=True)
+    load = [os.getloadavg()[0]]
+    rows = {}  # (text, cores) -> megabytes, name -> [(cold, warm)]
+
+    def measure(key, work, seconds, copies=1):
+        cold, warm = (copies * work.megabytes / taken for taken in seconds)
+        rows.setdefault(key, {}).setdefault(work.name, []).append((cold, warm))
+        say(f"raw {key[0]}, {key[1]} {work.name}: cold {cold:.1f} warm {warm:.1f} MB/s")
+
     Gigatoken(arguments.vocabulary).encode(b"threads start once")
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         for group, documents in groups.items():
-            megabytes = sum(map(len, documents)) / 1e6
-            file = os.path.join(folder, "documents")
+            file = os.path.join(folder, group)
             write_documents(file, documents)
-            rates = {}
+            work = {name: Work(name, arguments, file, documents) for name in ["ours", *KINDS]}
             for turn in range(arguments.rounds):
-                contestants = [("ours", lambda: time_ours(arguments.bench, arguments.vocabulary, file)),
-                               ("gigatoken", lambda: time_peer(Gigatoken, arguments.vocabulary, documents))]
-                if turn == 0 and group == "all":  # they take long, and have no cache to be cold
-                    contestants += [("tiktoken", lambda: time_peer(Tiktoken, arguments.vocabulary, documents[::8])),
-                                    ("HF tokenizers", lambda: time_peer(HuggingFace, arguments.vocabulary, documents[::64]))]
-                for name, run in contestants:
-                    share = sum(map(len, documents[::{"tiktoken": 8, "HF tokenizers": 64}.get(name, 1)])) / 1e6
-                    cold, warm = run()
-                    rates.setdefault(name, []).append((share / cold, share / warm))
-                    print(f"raw {group} round {turn} {name}: cold {share / cold:.1f} warm {share / warm:.1f} MB/s", flush=True)
-            rows.append((group, megabytes, rates))
-    print(f"load after: {os.getloadavg()[0]:.1f}\n")
-    print("| text | MB | | cold MB/s | warm MB/s | ours to it, cold | warm |\n|---|---|---|---|---|---|---|")
-    for group, megabytes, rates in rows:
+                for name in ["ours", "gigatoken"] if turn > 0 or group != "all" else work:
+                    measure((group, "1 core"), work[name], work[name].one())
+            if group == "all":
+                for turn in range(max(arguments.rounds // 2, 1)):
+                    for name in ["ours", "gigatoken"] if turn > 0 else work:
+                        measure((group, "2 cores"), work[name], time_two(work[name].by_the_wall), copies=2)
+    load.append(os.getloadavg()[0])
+    megabytes = {group: sum(map(len, documents)) / 1e6 for group, documents in groups.items()}
+    lines = ["| text | MB | cores | | cold MB/s | warm MB/s | ours to it, cold | warm |", "|---|---|---|---|---|---|---|---|"]
+    for (group, cores), rates in rows.items():
         median = {name: [statistics.median(rate[i] for rate in found) for i in range(2)] for name, found in rates.items()}
         for name, (cold, warm) in median.items():
-            ratios = [median["ours"][i] / median[name][i] for i in range(2)]
-            print(f"| {group} | {megabytes:.1f} | {name} | {cold:.1f} | {warm:.1f} | {ratios[0]:.2f} | {ratios[1]:.2f} |")
+            ratios = [statistics.median(rates["ours"][k][i] / rates[name][k][i] for k in range(len(rates[name]))) for i in range(2)]
+            lines.append(f"| {group} | {megabytes[group]:.1f} | {cores} | {name} | {cold:.1f} | {warm:.1f} | {ratios[0]:.2f} | {ratios[1]:.2f} |")
+    lines += ["", f"Medians of {arguments.rounds} rounds, in turns; a ratio is the median of the ratios of the rounds. MB/s of text: by CPU time on one core, "
+              "by the clock on two.", "", f"- peers: {versions()}", f"- machine: {machine()}", f"- commit {commit(ROOT)}",
+              f"- load average before {load[0]:.1f}, after {load[1]:.1f}", f"- command: `bench/data/compare.py {' '.join(sys.argv[1:])}`"]
+    say("\n".join(lines))
+    if arguments.report:
+        write_report("tokenizer", "The tokenizer beside its peers", lines)
 
 
 def hash_of(tokens):
@@ -224,17 +274,20 @@ def compare(arguments, texts, what):
             pending = 0
             print(f"  {total / 1e6:.0f} MB, {len(differing)} differ", flush=True)
     flush()
-    print(f"{what}: {count} documents, {total} bytes, {tokens} tokens; {len(differing)} documents differ from tiktoken's")
     for text in differing[:5]:
-        print(f"  {text[:200]!r}")
-    return not differing
+        say(f"  {text[:200]!r}")
+    return len(differing), f"| {what} | {count} | {total / 1e6:.1f} | {tokens} | {len(differing)} |"
 
 
 def exact(arguments):
-    print(f"machine: {describe_machine()}\npeers: {versions()}", flush=True)
-    same = compare(arguments, fuzz(arguments.fuzz), "fuzzed strings")
-    same &= compare(arguments, find_texts(arguments.text, arguments.megabytes * 1e6), "text")
-    sys.exit(not same)
+    fuzzed, fuzz_row = compare(arguments, fuzz(arguments.fuzz), "strings made up of characters from everywhere")
+    found, text_row = compare(arguments, find_texts(arguments.text, arguments.megabytes * 1e6), "text found on the machine")
+    lines = ["| what | documents | MB | tokens | documents whose tokens differ from tiktoken's |", "|---|---|---|---|---|", fuzz_row, text_row, "",
+             f"- peers: {versions()}", f"- machine: {machine()}", f"- commit {commit(ROOT)}", f"- command: `bench/data/compare.py {' '.join(sys.argv[1:])}`"]
+    say("\n".join(lines))
+    if arguments.report:
+        write_report("exact", "Tokens beside tiktoken's", lines)
+    sys.exit(fuzzed + found > 0)
 
 
 def main():
@@ -246,6 +299,7 @@ def main():
     parser.add_argument("--megabytes", type=float, default=1000, help="exact: how much text at most")
     parser.add_argument("--fuzz", type=int, default=200000, help="exact: how many made-up strings")
     parser.add_argument("--bench", default=str(ROOT / "build/tokenizer_bench"), help="the benchmark program, built with -DTRIREME_BENCH=ON")
+    parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     {"speed": speed, "exact": exact}[arguments.what](arguments)
 

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Measures trireme data prepare from a .jsonl.zst to finished .bin and .idx, on one core and on two, beside tiktoken's tokenizer alone.
 
-  bench/data/pipeline.py --sample SAMPLE.jsonl.zst --tokenizer VOCAB.json --ranks RANKS.tiktoken --python PYTHON [--repeat 40] [--rounds 3] [--report]
+  bench/data/pipeline.py --sample SAMPLE.jsonl.zst --tokenizer VOCAB.json --ranks RANKS.tiktoken --python PYTHON [--repeat 40] [--rounds 3]
+      [--megatron FOLDER] [--report]
 
 SAMPLE is repeated into one zstd stream of level 3 (and once as it is, cold). PYTHON is an interpreter with tiktoken; it encodes the same texts on
 one thread. Rates are megabytes (10^6) of jsonl; a rate per core is by CPU time (user + system), so that a busy machine does not change it much; the
-scaling from one core to two is by wall time, and only a quiet machine gives it."""
+scaling from one core to two is by wall time, and only a quiet machine gives it. FOLDER is a copy of Megatron-LM whose tools/preprocess_data_fast.py
+(gigatoken inside; PYTHON, 3.12 or later, then also has torch, transformers, gigatoken and awkward) makes the same dataset of the same lines, unpacked; its time is the one that it prints, without
+the start of Python."""
 import argparse
 import datetime
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -47,6 +51,34 @@ def prepare(arguments, source, cores, folder):
     return report, ' '.join(command)
 
 
+MEGATRON_TOKENIZER = r'''
+import json, pathlib, sys, tokenizers
+folder = pathlib.Path(sys.argv[3])
+folder.mkdir()
+tokenizer = tokenizers.ByteLevelBPETokenizer(sys.argv[1], sys.argv[2])
+tokenizer.add_special_tokens(['<|endoftext|>'])
+tokenizer.save(str(folder / 'tokenizer.json'))
+(folder / 'tokenizer_config.json').write_text(json.dumps({'tokenizer_class': 'PreTrainedTokenizerFast', 'eos_token': '<|endoftext|>'}))
+'''
+
+
+def megatron(arguments, source, cores, folder):
+    """The seconds that Megatron's fast script takes, by its own clock."""
+    tokenizer = Path(folder) / 'megatron-tokenizer'
+    if not tokenizer.exists():
+        vocabulary = Path(arguments.tokenizer)
+        subprocess.run([arguments.python, '-c', MEGATRON_TOKENIZER, vocabulary, vocabulary.with_name('merges.txt'), tokenizer], check=True,
+                       capture_output=True)
+    output = Path(folder) / f'megatron-{time.time_ns()}'
+    command = ['taskset', '-c', ','.join(map(str, range(cores))), arguments.python, f'{arguments.megatron}/tools/preprocess_data_fast.py', '--input', source,
+               '--tokenizer-type', 'HuggingFaceTokenizer', '--tokenizer-model', str(tokenizer), '--use-gigatoken', '--append-eod', '--output-prefix', str(output)]
+    environment = {**os.environ, 'PYTHONPATH': arguments.megatron, 'RAYON_NUM_THREADS': str(cores)}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    for file in Path(folder).glob(output.name + '*'):
+        file.unlink()
+    return float(re.search(r'Elapsed time: ([0-9.]+) seconds', result.stdout).group(1)), ' '.join(command)
+
+
 def rates(report):
     cpu = report['user_seconds'] + report['system_seconds']
     return {'MB/s of CPU': report['input_bytes'] / 1e6 / cpu, 'MB/s of wall': report['input_bytes'] / 1e6 / report['wall_seconds'],
@@ -63,6 +95,7 @@ def main():
     parser.add_argument('--python', default='python3')
     parser.add_argument('--repeat', type=int, default=40)
     parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--megatron', help='a copy of Megatron-LM, to run its fast script beside')
     parser.add_argument('--report', action='store_true', help='write bench/data/reports/DATE-pipeline.md and .log')
     arguments = parser.parse_args()
     log, load = [], [os.getloadavg()]
@@ -79,11 +112,18 @@ def main():
         cases = [(f'sample x {arguments.repeat}, zstd -3', large, 1), (f'sample x {arguments.repeat}, zstd -3', large, 2),
                  ('sample once (cold)', arguments.sample, 1)]
         results = {case: [] for case in cases}
+        megatron_seconds = {1: [], 2: []}
+        if arguments.megatron:
+            Path(folder, 'large.jsonl').write_bytes(lines * arguments.repeat)
         for _ in range(arguments.rounds):
             for case in cases:
                 report, command = prepare(arguments, case[1], case[2], folder)
                 results[case].append(rates(report))
                 log += [command, json.dumps({key: value for key, value in report.items() if key != 'identity'})]
+            for cores in megatron_seconds if arguments.megatron else ():
+                seconds, command = megatron(arguments, str(Path(folder) / 'large.jsonl'), cores, folder)
+                megatron_seconds[cores].append(seconds)
+                log += [command, f'{seconds} s']
     load.append(os.getloadavg())
     tiktoken_rate = peer['text_bytes'] / 1e6 / peer['cpu_seconds']
     text = [f'# jsonl.zst to .bin and .idx, {datetime.date.today()}', '',
@@ -100,6 +140,10 @@ def main():
              f'- two cores over one, wall: {one / two:.2f}',
              f'- tiktoken {peer["version"]}, its tokenizer alone on the same texts, one thread: {tiktoken_rate:.1f} MB/s of text; '
              f'the whole pipeline on one core is {per_core / tiktoken_rate:.1f} times that',
+             *(f'- Megatron\'s preprocess_data_fast.py on {cores} core{"s" if cores > 1 else ""}, from lines that are unpacked already: '
+               f'{len(lines) * arguments.repeat / 1e6 / statistics.median(seconds):.1f} MB/s of wall; '
+               f'ours, from zstd, is {statistics.median(run["MB/s of wall"] for run in results[cases[cores - 1]]) * statistics.median(seconds) / (len(lines) * arguments.repeat / 1e6):.1f} times that'
+               for cores, seconds in megatron_seconds.items() if seconds),
              f'- machine: {machine()}', f'- commit {commit(ROOT)}',
              f'- load average before {load[0][0]:.1f}, after {load[1][0]:.1f}' +
              ('; the machine was shared: rates of wall time and the scaling are not to be cited' if max(load[0][0], load[1][0]) > 2.5 else ''),

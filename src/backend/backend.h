@@ -2,6 +2,7 @@
 // model never knows which backend it runs on. Implementations: reference (the executable specification), cpu, cuda, cost.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,10 @@ class Backend {
   TRIREME_OPS(TRIREME_DECLARE_SCRATCH)
 #undef TRIREME_DECLARE_SCRATCH
   virtual void set_scratch(Stream stream, Tensor scratch) = 0;  // [bytes] u8; stays the caller's
+
+  // Work on one stream that is enqueued again and again with the same operands; `key` tells it from other such work. A backend
+  // may note what `enqueue` does and do that again without asking.
+  virtual void repeat(Stream, uint64_t /*key*/, const std::function<void()>& enqueue) { enqueue(); }
 
   virtual Event record(Stream stream, const char* name) = 0;  // reached when all earlier work of the stream is done
   virtual void wait(Stream stream, const Event& event) = 0;   // later work of the stream starts after the event

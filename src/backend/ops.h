@@ -68,6 +68,13 @@ struct HeadsView {
   int64_t count = 0;
 };
 
+// Whether two operands are one tensor, which counts once. On paper no tensor has an address, and only what they are tells: the
+// heads of one tensor stand side by side.
+inline bool same_tensor(const Tensor& a, const Tensor& b) { return a.data == b.data && a.dtype == b.dtype && a.shape == b.shape; }
+inline bool same_tensor(const HeadsView& a, const HeadsView& b) {
+  return same_tensor(a.packed, b.packed) && a.first + a.count <= b.first;
+}
+
 // Part of a flat parameter buffer with one setting of weight decay.
 struct DecayRange {
   int64_t begin = 0, count = 0;
@@ -313,11 +320,13 @@ struct Rotary {
 //            j <= i + key_length - Tq, so that the last query sees the last key;
 //   lse[i] = log sum_j exp(s[i,j]);   out_i = sum_j dropout(exp(s[i,j] - lse[i])) v_j.
 // q [B,Tq,H,D], k and v [B,Tk,G,D] as views of packed heads, out [B,Tq,H,D] act; lse [B,H,Tq] f32.
-// The dropout of probability (i, j) is keyed by site + h, the row key of query i, and j.
+// The dropout of probability (i, j) is keyed by site + h, the row key of query i, and first_key + j: the position of key j in its
+// sequence, of which the keys may be a part. first_key is a multiple of 4.
 struct AttentionForward {
   static constexpr const char* kName = "attention_forward";
   HeadsView q, k, v;
   int64_t key_length = 0;
+  int64_t first_key = 0;
   CausalMask causal = CausalMask::yes;
   float scale = 1;
   Dropout dropout;
@@ -326,8 +335,8 @@ struct AttentionForward {
   template <class V>
   void visit(V&& visitor) const {
     visitor.in("q", q.packed);
-    if (k.packed.data != q.packed.data) visitor.in("k", k.packed);
-    if (v.packed.data != k.packed.data) visitor.in("v", v.packed);
+    if (!same_tensor(q, k)) visitor.in("k", k.packed);
+    if (!same_tensor(k, v)) visitor.in("v", v.packed);
     visitor.in("row_keys", dropout.row_keys), visit_written(visitor, "out", out), visitor.out("lse", lse);
   }
   double flops() const;
@@ -339,23 +348,36 @@ struct AttentionBackward {
   static constexpr const char* kName = "attention_backward";
   HeadsView q, k, v;
   int64_t key_length = 0;
+  int64_t first_key = 0;
   CausalMask causal = CausalMask::yes;
   float scale = 1;
   Dropout dropout;
-  Tensor out, lse;  // what forward gave
+  Tensor out, lse;  // what forward gave; where the keys are a part of those a query sees: what all parts came to
   Tensor d_out;     // [B,Tq,H,D] act
   HeadsView d_q, d_k, d_v;
   template <class V>
   void visit(V&& visitor) const {
     visitor.in("q", q.packed);
-    if (k.packed.data != q.packed.data) visitor.in("k", k.packed);
-    if (v.packed.data != k.packed.data) visitor.in("v", v.packed);
+    if (!same_tensor(q, k)) visitor.in("k", k.packed);
+    if (!same_tensor(k, v)) visitor.in("v", v.packed);
     visitor.in("row_keys", dropout.row_keys), visitor.in("out", out), visitor.in("lse", lse), visitor.in("d_out", d_out);
     visit_written(visitor, "d_q", d_q.packed);
-    if (d_k.packed.data != d_q.packed.data) visitor.out("d_k", d_k.packed);
-    if (d_v.packed.data != d_k.packed.data) visitor.out("d_v", d_v.packed);
+    if (!same_tensor(d_q, d_k)) visitor.out("d_k", d_k.packed);
+    if (!same_tensor(d_k, d_v)) visitor.out("d_v", d_v.packed);
   }
   double flops() const;
+};
+
+// Joins what two parts of the keys gave for the same queries:  l = log(exp(lse) + exp(part_lse));
+//   out = exp(lse - l) out + exp(part_lse - l) part_out;  lse = l.    out, part_out [B,T,H,D] act; lse, part_lse [B,H,T] f32.
+struct MergeAttention {
+  static constexpr const char* kName = "merge_attention";
+  Tensor part_out, part_lse;
+  Tensor out, lse;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("part_out", part_out), v.in("part_lse", part_lse), v.update("out", out), v.update("lse", lse);
+  }
 };
 
 // to[b, to_position + t] = from[b, t] for the heads of both views: keys and values enter a cache.    [B,T,*,D] act.
@@ -476,7 +498,7 @@ struct AdamW {
   void visit(V&& visitor) const {
     visitor.in("grads", grads), visitor.in("scalars", scalars), visitor.update("master", master), visitor.update("m", m);
     visitor.update("v", v);
-    if (weights.data != master.data) visitor.out("weights", weights);
+    if (!same_tensor(weights, master)) visitor.out("weights", weights);
   }
 };
 
@@ -549,15 +571,16 @@ struct RandomNormal {
 };
 
 // The list of all ops; X(Op) once each.
-#define TRIREME_OPS(X)                                                                                                      \
-  X(EmbeddingForward)                                                                                                       \
-  X(EmbeddingBackward)                                                                                                      \
-  X(ResidualNormForward)                                                                                                    \
-  X(ResidualNormBackward)                                                                                                   \
-  X(ResidualAdd)                                                                                                            \
-  X(DropoutBackward)                                                                                                        \
-  X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary) \
-      X(AttentionForward) X(AttentionBackward) X(CopyHeads) X(CrossEntropyStats) X(RescaleSums) X(CrossEntropyGrad)         \
-          X(CrossEntropy) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Quantise) X(UpdateScales) X(Fill) X(Copy) X(RandomNormal)
+#define TRIREME_OPS(X)                                                                                                          \
+  X(EmbeddingForward)                                                                                                           \
+  X(EmbeddingBackward)                                                                                                          \
+  X(ResidualNormForward)                                                                                                        \
+  X(ResidualNormBackward)                                                                                                       \
+  X(ResidualAdd)                                                                                                                \
+  X(DropoutBackward)                                                                                                            \
+  X(LinearForward) X(LinearInputGrad) X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary)     \
+      X(AttentionForward) X(AttentionBackward) X(MergeAttention) X(CopyHeads) X(CrossEntropyStats) X(RescaleSums)               \
+          X(CrossEntropyGrad) X(CrossEntropy) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Quantise) X(UpdateScales) X(Fill) X(Copy) \
+              X(RandomNormal)
 
 }  // namespace trireme

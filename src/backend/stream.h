@@ -10,7 +10,7 @@ enum class StreamKind : uint8_t { compute, tp, dp, copy, pipeline };
 
 struct Stream {
   StreamKind kind = StreamKind::compute;
-  int edge = 0;  // of the pipeline: 2 * direction + (0 where it is sent, 1 where it is received); 0 for the other kinds
+  int edge = 0;  // of messages between neighbours: 2 * direction + (0 where they are sent, 1 where they are received); else 0
   bool operator==(const Stream&) const = default;
 };
 
@@ -20,6 +20,10 @@ inline constexpr Stream kDataParallel{StreamKind::dp};
 inline constexpr Stream kCopy{StreamKind::copy};
 inline constexpr Stream kSendForward{StreamKind::pipeline, 0}, kReceiveForward{StreamKind::pipeline, 1};
 inline constexpr Stream kSendBackward{StreamKind::pipeline, 2}, kReceiveBackward{StreamKind::pipeline, 3};
+
+// Keys and values round the ring of context-parallel ranks, and their gradients.
+inline constexpr Stream kRingSend{StreamKind::pipeline, 4}, kRingReceive{StreamKind::pipeline, 5};
+inline constexpr Stream kRingGradSend{StreamKind::pipeline, 6}, kRingGradReceive{StreamKind::pipeline, 7};
 
 // A point in a stream. The name says what is true once it is reached: "gradients_reduced", "batch_on_device".
 struct Event {

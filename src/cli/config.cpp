@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/config_schedule.h"
 #include "cli/recipe_arguments.h"
 #include "config/runnable.h"
 #include "config/settings_printer.h"
@@ -22,12 +23,13 @@ struct ConfigArguments {
   bool keys = false;
   bool markdown = false;
   bool json = false;
+  bool schedule = false;
 };
 
 // What stands between the recipe and a run of it here; empty if nothing does.
 std::string missing_to_run(const Settings& settings) {
   try {
-    require_runnable(settings);
+    require_runnable(settings, 1);
   } catch (const UserError& need) {
     return need.what();
   }
@@ -67,10 +69,13 @@ void add_config_command(CLI::App& app, int& status) {
                                          "           trireme config training=gpt3/126m training.trainer.max_steps=200\n"
                                          "           trireme config my/megatron_gpt_config.yaml model.data.data_impl=mock\n"
                                          "           trireme config --config-path conf training=gpt3/5b data_dir=/data\n"
+                                         "           trireme config gpt3/mlperf --schedule model.global_batch_size=32\n"
                                          "           trireme config --keys\n\n"
                                          "changes:   a.b=c sets a key, +a.b=c adds one, ++a.b=c does either, ~a.b removes one;\n"
                                          "           a value is a number, a word, null, [a, b], {key: value} or ${other.key}\n");
   arguments->recipe.add_to(*command);
+  command->add_flag("--schedule", arguments->schedule,
+                    "draw what each pipeline rank does in a step, in units of one forward pass of a chunk");
   command->add_flag("--keys", arguments->keys, "list every setting: key, default, what it does, what it accepts");
   command->add_flag("--markdown", arguments->markdown, "the same as a page of documentation");
   command->add_flag("--json", arguments->json, "print JSON, also of --keys");
@@ -79,6 +84,8 @@ void add_config_command(CLI::App& app, int& status) {
       fmt::print("{}", settings_page());
     else if (arguments->keys)
       fmt::print("{}", arguments->json ? settings_json().dump(2) + "\n" : settings_help());
+    else if (arguments->schedule)
+      print_schedule(arguments->recipe.resolve().settings, arguments->json ? ScheduleFormat::json : ScheduleFormat::drawing);
     else
       print_resolved(*arguments);
     status = kDone;

@@ -7,7 +7,8 @@
 #include <optional>
 
 #include "cli/command.h"
-#include "data/byte_tokenizer.h"
+#include "data/recipe_tokenizer.h"
+#include "data/tokenizer/load_tokenizer.h"
 #include "train/loaded_model.h"
 #include "train/run_folder.h"
 
@@ -17,6 +18,7 @@ namespace {
 struct GenerateArguments {
   std::string run = "runs";
   std::string prompt = "The ";
+  std::string tokenizer;  // empty: the recipe's
   std::vector<int32_t> prompt_tokens;
   int64_t tokens = 200;
   SamplingSettings sampling;
@@ -40,17 +42,34 @@ Prompt numbers_prompt(const std::vector<int32_t>& tokens, int64_t vocabulary) {
           }};
 }
 
-Prompt text_prompt(const GenerateArguments& arguments, const DataSettings& data) {
-  if (data.data_impl != "text")
+std::shared_ptr<const Tokenizer> open_tokenizer(const GenerateArguments& arguments, const ModelSettings& model) {
+  if (!arguments.tokenizer.empty()) return load_tokenizer(arguments.tokenizer);
+  const RecipeTokenizer named = named_tokenizer(model.tokenizer);
+  if (named.kind == RecipeTokenizer::Kind::bytes && model.data.data_impl != "text")
     throw UserError(
-        "{} was trained on model.data.data_impl={}, which has no text; give the numbers of tokens: --prompt-tokens 1,2",
-        arguments.run, data.data_impl);
-  const ByteTokenizer tokenizer;
-  Prompt prompt{.tokens = tokenizer.encode(arguments.prompt),
-                .end = tokenizer.end_of_document(),
-                .shown = arguments.prompt,
-                .show = [](int32_t token) { return ByteTokenizer().decode(std::span(&token, 1)); }};
-  if (prompt.tokens.empty()) prompt.tokens.push_back(tokenizer.end_of_document());
+        "{} was trained on model.data.data_impl={} and names no tokenizer; give one with --tokenizer, or the numbers of tokens: "
+        "--prompt-tokens 1,2",
+        arguments.run, model.data.data_impl);
+  try {
+    return named.open();
+  } catch (const UserError& error) {
+    throw UserError("{}; or give another with --tokenizer, or the numbers of tokens: --prompt-tokens 1,2", error.what());
+  }
+}
+
+Prompt text_prompt(const GenerateArguments& arguments, const ModelSettings& model) {
+  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(arguments, model);
+  Prompt prompt{
+      .tokens = tokenizer->encode(arguments.prompt), .end = {}, .shown = arguments.prompt, .show = [tokenizer](int32_t token) {
+        return tokenizer->decode(std::span(&token, 1));
+      }};
+  if (tokenizer->end_of_document() >= 0) prompt.end = tokenizer->end_of_document();
+  if (prompt.tokens.empty() && !prompt.end) throw UserError("--prompt is empty, and the tokenizer has no token to begin with");
+  if (prompt.tokens.empty()) prompt.tokens.push_back(*prompt.end);
+  for (const int32_t token : prompt.tokens)
+    if (token >= model.vocab_size)
+      throw UserError("the tokenizer has {} tokens and this model {}: they do not belong together; the prompt has token {}",
+                      tokenizer->vocabulary(), model.vocab_size, token);
   return prompt;
 }
 
@@ -61,7 +80,7 @@ int generate(const GenerateArguments& arguments) {
   settings.trainer.threads = arguments.threads;
   const ModelSettings& m = settings.model;
   const Prompt prompt =
-      arguments.prompt_tokens.empty() ? text_prompt(arguments, m.data) : numbers_prompt(arguments.prompt_tokens, m.vocab_size);
+      arguments.prompt_tokens.empty() ? text_prompt(arguments, m) : numbers_prompt(arguments.prompt_tokens, m.vocab_size);
   std::vector<int32_t> tokens = prompt.tokens;
   const int64_t context =
       m.position_embedding_type == PositionEmbedding::learned_absolute ? m.max_position_embeddings : m.encoder_seq_length;
@@ -99,6 +118,8 @@ void add_generate_command(CLI::App& app, int& status) {
   command->add_option("run", arguments->run, "the folder of a run, of a checkpoint, or of several runs (the newest)")
       ->capture_default_str();
   command->add_option("--prompt", arguments->prompt, "what the text begins with")->capture_default_str();
+  command->add_option("--tokenizer", arguments->tokenizer,
+                      "as for data encode: the tokenizer of the prompt, where the recipe of the run names none");
   command
       ->add_option("--prompt-tokens", arguments->prompt_tokens,
                    "the prompt as numbers of tokens, 1,2,3; then numbers come out. For models without a known tokenizer")

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 #include <version.h>
 
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "comm/world.h"
 
 namespace {
 
@@ -27,6 +30,11 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
+    if (trireme::rank_in_environment() != 0) {
+      // Every rank finds the same mistake; the first says it, and must not be killed because this one left before.
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      return trireme::kUserError;
+    }
     throw trireme::UserError("{}; see trireme --help", error.what());
   }
   return status;

@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "cli/command.h"
 #include "cli/recipe_arguments.h"
+#include "comm/control.h"
 #include "config/runnable.h"
 #include "config/settings_printer.h"
 #include "config/yaml.h"
@@ -82,16 +83,15 @@ bool gives(const std::vector<std::string>& overrides, std::string_view key) {
 
 // What a benchmark of any recipe is: mock data, no validation, no checkpoints, few steps unless the user says
 // how many, and all of them in the logs.
-ResolvedRecipe benchmark_of(const TrainArguments& arguments) {
+ResolvedRecipe benchmark_of(const TrainArguments& arguments, std::vector<std::string> overrides) {
   if (arguments.resume) throw UserError("--benchmark and --resume do not go together: a benchmark saves nothing to resume from");
-  std::vector<std::string> overrides;
   std::string data_impl = "mock";
   try {
-    const Settings plain = arguments.recipe.resolve().settings;
+    const Settings plain = arguments.recipe.resolve(overrides).settings;
     if (plain.model.data.data_impl == "mock_legacy") data_impl = plain.model.data.data_impl;
     // The vocabulary that the recipe's own data would have had.
     if (plain.model.vocab_size == 0)
-      overrides.push_back(fmt::format("++model.vocab_size={}", default_vocabulary(plain.model.data)));
+      overrides.push_back(fmt::format("++model.vocab_size={}", default_vocabulary(plain.model.data, plain.model.tokenizer)));
   } catch (const UserError&) {
     // Data that is still to be named is no obstacle here; any other mistake is found again below.
   }
@@ -107,37 +107,64 @@ ResolvedRecipe benchmark_of(const TrainArguments& arguments) {
   return recipe;
 }
 
-ResolvedRecipe recipe_of(const TrainArguments& arguments) {
-  if (arguments.benchmark) return benchmark_of(arguments);
-  std::vector<std::string> overrides;
+// A recipe that is not made for a number of ranks takes those that are there; data parallel ranks follow from them.
+std::vector<std::string> overrides_for(const World& world, const TrainArguments& arguments) {
+  const auto is_given = [&](const char* key) { return gives(arguments.recipe.overrides, key); };
+  if (world.size() == 1 || is_given("trainer.num_nodes") || is_given("trainer.devices")) return {};
+  if (arguments.recipe.resolve({}, Validation::by_the_caller).settings.ranks() != 1) return {};
+  const int hosts = world.size() % hosts_of(world.control().places()) == 0 ? hosts_of(world.control().places()) : 1;
+  return {fmt::format("++trainer.num_nodes={}", hosts), fmt::format("++trainer.devices={}", world.size() / hosts)};
+}
+
+ResolvedRecipe recipe_of(const World& world, const TrainArguments& arguments) {
+  std::vector<std::string> overrides = overrides_for(world, arguments);
+  if (arguments.benchmark) return benchmark_of(arguments, std::move(overrides));
   if (arguments.resume) overrides.emplace_back("++exp_manager.resume_if_exists=true");
   return arguments.recipe.resolve(std::move(overrides));
 }
 
-int train(const TrainArguments& arguments) {
-  ResolvedRecipe recipe = recipe_of(arguments);
+// What to type to do the same again.
+std::string command_of(const World& world, const TrainArguments& arguments) {
+  return fmt::format("{}trireme train {}{}", world.size() > 1 ? fmt::format("mpirun -n {} ", world.size()) : "",
+                     arguments.recipe.text(), arguments.benchmark ? " --benchmark" : "");
+}
+
+std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& arguments) {
+  ResolvedRecipe recipe = recipe_of(world, arguments);
   Settings& settings = recipe.settings;
-  if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data);
-  require_fit(settings, resources_here());
-  require_runnable(settings);
+  if (settings.model.vocab_size == 0)
+    settings.model.vocab_size = default_vocabulary(settings.model.data, settings.model.tokenizer);
+  require_fit(settings, resources_of(world));
+  require_runnable(settings, world.size());
+  world.set_timeout(std::chrono::seconds(settings.trainer.rank_timeout));
   for (std::string& key : idle_settings(settings)) recipe.ignored_keys.push_back(std::move(key));
-  Trainer trainer({.settings = settings,
-                   .settings_text = to_yaml(settings),
-                   .ignored_keys = recipe.ignored_keys,
-                   .logged_parameters = logged_parameters(settings),
-                   .hparams_text = hparams_text(settings),
-                   .recipe = arguments.recipe.recipe,
-                   .command = "trireme train " + arguments.recipe.text() + (arguments.benchmark ? " --benchmark" : ""),
-                   .arguments = command_line(),
-                   .op_times = arguments.op_times ? OpTimes::yes : OpTimes::no,
-                   .purpose = arguments.benchmark ? RunPurpose::benchmark : RunPurpose::training,
-                   .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
-                   .report_format = arguments.json ? ReportFormat::json : ReportFormat::text});
-  if (arguments.dry_run) {
-    trainer.announce();
+  return std::make_unique<Trainer>(RunRequest{.settings = settings,
+                                              .settings_text = to_yaml(settings),
+                                              .ignored_keys = recipe.ignored_keys,
+                                              .logged_parameters = logged_parameters(settings),
+                                              .hparams_text = hparams_text(settings),
+                                              .recipe = arguments.recipe.recipe,
+                                              .command = command_of(world, arguments),
+                                              .arguments = command_line(),
+                                              .op_times = arguments.op_times ? OpTimes::yes : OpTimes::no,
+                                              .purpose = arguments.benchmark ? RunPurpose::benchmark : RunPurpose::training,
+                                              .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
+                                              .report_format = arguments.json ? ReportFormat::json : ReportFormat::text},
+                                   world);
+}
+
+int train(const TrainArguments& arguments) {
+  World world = World::find();
+  std::unique_ptr<Trainer> trainer;
+  try {
+    trainer = make_trainer(world, arguments);
+    if (!arguments.dry_run) return trainer->run() == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone;
+    trainer->announce();
     return kDone;
+  } catch (const std::exception& error) {
+    if (world.streams() == nullptr) throw;  // nobody started this process with others
+    world.leave(error);                     // with the trainer still there: what it would wait for as it goes may never come
   }
-  return trainer.run() == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone;
 }
 
 }  // namespace
@@ -149,7 +176,8 @@ void add_train_command(CLI::App& app, int& status) {
                                          "examples:  trireme train demo\n"
                                          "           trireme train demo trainer.max_steps=50 trainer.precision=32\n"
                                          "           trireme train demo --resume\n"
-                                         "           trireme train demo --benchmark\n");
+                                         "           trireme train demo --benchmark\n"
+                                         "           mpirun -n 4 trireme train demo model.tensor_model_parallel_size=2\n");
   arguments->recipe.add_to(*command);
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the newest run of this recipe");
   command->add_flag("--dry-run", arguments->dry_run,

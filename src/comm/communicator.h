@@ -2,12 +2,24 @@
 // event recorded after one is reached when its result is there. Every rank of the group makes the same calls in the same order.
 #pragma once
 
+#include <span>
+
 #include "backend/stream.h"
 #include "tensor/tensor.h"
 
 namespace trireme {
 
 enum class Reduce : uint8_t { sum, max };
+
+// One of several messages that are exchanged together. Both sides name the same channel: what is sent on one arrives on it, in
+// order.
+struct Message {
+  enum class Way : uint8_t { send, receive };
+  Way way = Way::send;
+  Tensor values;
+  int peer = 0;
+  int channel = 0;  // that of send and receive on a pipeline stream is its direction
+};
 
 class Communicator {
  public:
@@ -22,7 +34,10 @@ class Communicator {
   virtual void broadcast(Stream stream, Tensor values, int root) = 0;
   virtual void send(Stream stream, Tensor values, int to) = 0;
   virtual void receive(Stream stream, Tensor values, int from) = 0;
+  virtual void exchange(Stream stream, std::span<const Message> messages) = 0;  // up to kMostMessages of them, under way at once
   virtual void barrier(Stream stream) = 0;
+
+  static constexpr size_t kMostMessages = 4;  // to and from two neighbours
 };
 
 }  // namespace trireme

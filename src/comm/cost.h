@@ -1,26 +1,59 @@
-// A group that exists only on paper: the step that is recorded before a run finds here how much memory its collectives will need.
-// A receive returns at once, so that a rank can be recorded alone.
+// A group that exists only on paper: the step that is recorded before a run finds here what its collectives are and how much
+// memory they will need. A receive returns at once, so that a rank can be recorded alone.
 #pragma once
 
 #include <algorithm>
 
+#include "backend/step_log.h"
 #include "comm/communicator.h"
 
 namespace trireme {
 
+// Writes a call down in a log, if there is one. Groups of one are left out: they exchange nothing.
+class CallLog {
+ public:
+  CallLog(const char* group, int size, StepLog* log) : group_(group), log_(size > 1 ? log : nullptr) {}
+  void add(const char* call, Stream stream, const Tensor& from, const Tensor& to, int peer = -1) const {
+    if (log_ == nullptr) return;
+    log_->add({.kind = RecordKind::collective,
+                             .name = call,
+                             .stream = stream,
+                             .bytes_read = from.bytes(),
+                             .bytes_written = to.bytes(),
+                             .group = group_,
+                             .peer = peer});
+  }
+  void add(Stream stream, std::span<const Message> messages) const {
+    for (const Message& m : messages)
+      m.way == Message::Way::send ? add("exchange_send", stream, m.values, {}, m.peer)
+                                  : add("exchange_receive", stream, {}, m.values, m.peer);
+  }
+
+ private:
+  const char* group_;
+  StepLog* log_;
+};
+
 class CostCommunicator final : public Communicator {
  public:
-  CostCommunicator(int rank, int size) : rank_(rank), size_(size) {}
+  CostCommunicator(const char* name, int rank, int size, StepLog* log) : rank_(rank), size_(size), calls_(name, size, log) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  void all_reduce(Stream, Tensor values, Reduce) override { stage(values); }
-  void reduce_scatter(Stream, Tensor from, Tensor, Reduce) override { stage(from); }
-  void all_gather(Stream, Tensor, Tensor) override {}
-  void broadcast(Stream, Tensor, int) override {}
-  void send(Stream, Tensor, int) override {}
-  void receive(Stream, Tensor, int) override {}
-  void barrier(Stream) override {}
+  void all_reduce(Stream stream, Tensor values, Reduce) override {
+    calls_.add("all_reduce", stream, values, values);
+    stage(values);
+  }
+  void reduce_scatter(Stream stream, Tensor from, Tensor to, Reduce) override {
+    calls_.add("reduce_scatter", stream, from, to);
+    stage(from);
+  }
+  void all_gather(Stream stream, Tensor from, Tensor to) override { calls_.add("all_gather", stream, from, to); }
+  void broadcast(Stream stream, Tensor values, int root) override { calls_.add("broadcast", stream, values, values, root); }
+  void send(Stream stream, Tensor values, int to) override { calls_.add("send", stream, values, {}, to); }
+  void receive(Stream stream, Tensor values, int from) override { calls_.add("receive", stream, {}, values, from); }
+  void exchange(Stream stream, std::span<const Message> messages) override { calls_.add(stream, messages); }
+  void barrier(Stream stream) override { calls_.add("barrier", stream, {}, {}); }
 
   int64_t staging_bytes() const { return staging_; }  // of the pieces of others, while they are summed
 
@@ -30,6 +63,7 @@ class CostCommunicator final : public Communicator {
   }
 
   int rank_, size_;
+  CallLog calls_;
   int64_t staging_ = 0;
 };
 

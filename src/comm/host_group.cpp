@@ -42,8 +42,8 @@ void reduce_elements(std::span<const std::byte* const> sources, Reduce reduce, i
 }
 
 const char* name_of(Call::Kind kind) {
-  constexpr const char* kNames[] = {"wait",      "all_reduce", "reduce_scatter", "all_gather",
-                                    "broadcast", "send",       "receive",        "barrier"};
+  constexpr const char* kNames[] = {"wait", "all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                    "send", "receive",    "exchange",       "barrier"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -93,15 +93,23 @@ void HostGroup::receive(Stream stream, Tensor values, int from) {
   enqueue({Call::Kind::receive, this, {}, stream, {}, values, Reduce::sum, from});
 }
 
+void HostGroup::exchange(Stream stream, std::span<const Message> messages) {
+  CHECK(messages.size() <= kMostMessages);
+  if (messages.empty()) return;
+  Call call{.kind = Call::Kind::exchange, .group = this, .event = {}, .stream = stream, .from = {}, .to = {}};
+  std::ranges::copy(messages, call.messages.begin());
+  enqueue(call);
+}
+
 void HostGroup::barrier(Stream stream) {
   if (size() > 1) enqueue({Call::Kind::barrier, this, {}, stream, {}, {}});
 }
 
 // Both ends of a pipeline edge have the same tag.
 int HostGroup::tag(Stream stream) const {
-  const int edge = stream.kind == StreamKind::pipeline ? stream.edge / 2 : stream.edge;
-  return id_ * kTagsOfGroup + static_cast<int>(stream.kind) * 8 + edge;
+  return tag(stream.kind, stream.kind == StreamKind::pipeline ? stream.edge / 2 : stream.edge);
 }
+int HostGroup::tag(StreamKind kind, int channel) const { return id_ * kTagsOfGroup + static_cast<int>(kind) * 8 + channel; }
 HostGroup::UnderWay& HostGroup::under_way(Stream stream) { return under_way_[static_cast<int>(stream.kind) * 8 + stream.edge]; }
 
 HostGroup::Piece HostGroup::piece(const Tensor& whole, int rank) const {
@@ -184,6 +192,14 @@ void HostGroup::start(const Call& call) {
     case Call::Kind::receive:
       way.tickets.push_back(transport_.receive(member(call.peer), message, bytes_of(call.to)));
       return;
+    case Call::Kind::exchange:
+      for (const Message& m : call.messages) {
+        if (!m.values) continue;
+        const int channel = tag(call.stream.kind, m.channel);
+        way.tickets.push_back(m.way == Message::Way::send ? transport_.send(member(m.peer), channel, bytes_of(m.values))
+                                                          : transport_.receive(member(m.peer), channel, bytes_of(m.values)));
+      }
+      return;
     case Call::Kind::barrier:
       for (int r = 0; r < size(); ++r) {
         if (r == rank_) continue;
@@ -212,7 +228,18 @@ bool HostGroup::advance(const Call& call) {
   }
 }
 
+Awaited HostGroup::awaited(const Call& call) const {
+  const bool is_message = call.kind == Call::Kind::send || call.kind == Call::Kind::receive;
+  if (!is_message) return {.ranks = members_, .stream = call.stream};
+  // What one end sends on an even edge the other receives on the odd one beside it.
+  const bool has_edges = call.stream.kind == StreamKind::pipeline;
+  return {.ranks = {members_[static_cast<size_t>(call.peer)]},
+          .stream = {call.stream.kind, has_edges ? call.stream.edge ^ 1 : call.stream.edge}};
+}
+
 std::string HostGroup::text(const Call& call) const {
+  if (call.kind == Call::Kind::exchange)
+    return fmt::format("exchange of messages in group {} (ranks {})", name_, fmt::join(members_, ", "));
   const Tensor& tensor = call.from ? call.from : call.to;
   const std::string what = tensor ? fmt::format(" of {} {}", tensor.shape, trireme::name_of(tensor.dtype)) : "";
   return fmt::format("{}{} in group {} (ranks {})", name_of(call.kind), what, name_, fmt::join(members_, ", "));

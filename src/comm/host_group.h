@@ -27,6 +27,7 @@ class HostGroup final : public Communicator, private CallGroup {
   void broadcast(Stream stream, Tensor values, int root) override;
   void send(Stream stream, Tensor values, int to) override;
   void receive(Stream stream, Tensor values, int from) override;
+  void exchange(Stream stream, std::span<const Message> messages) override;
   void barrier(Stream stream) override;
 
  private:
@@ -41,11 +42,14 @@ class HostGroup final : public Communicator, private CallGroup {
   };
 
   void enqueue(const Call& call);  // on the compute stream, which is the caller, it is done on return
+  int id() const override { return id_; }
+  Awaited awaited(const Call& call) const override;
   void start(const Call& call) override;
   bool advance(const Call& call) override;
   std::string text(const Call& call) const override;
 
   UnderWay& under_way(Stream stream);
+  int tag(StreamKind kind, int channel) const;
   int tag(Stream stream) const;
   Piece piece(const Tensor& whole, int rank) const;
   void exchange_to_reduce(const Call& call, UnderWay& way);

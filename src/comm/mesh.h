@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "backend/step_log.h"
 #include "comm/solo.h"
 #include "comm/world.h"
 
@@ -11,7 +13,6 @@ namespace trireme {
 
 struct MeshShape {
   int tp = 1, cp = 1, dp = 1, pp = 1;
-  int64_t staging_bytes() const;  // of a mesh on paper: what its collectives needed
   int size() const { return tp * cp * dp * pp; }
 };
 
@@ -22,19 +23,21 @@ struct MeshPlace {
 
 struct Mesh {
   std::unique_ptr<Communicator> tp, cp, dp, pp;
+  std::unique_ptr<Communicator> dp_cp;      // ranks with the same parameters: their gradients are summed
   std::unique_ptr<Communicator> embedding;  // first and last stage, which may share a table; null on other stages and with one
   std::unique_ptr<Communicator> world;      // all ranks
 
   static Mesh solo();
   static Mesh of(const MeshShape& shape, World& world);
-  static Mesh on_paper(const MeshPlace& place);  // of CostCommunicators
+  // Of CostCommunicators, which write down what they are asked for in `log`.
+  static Mesh on_paper(const MeshPlace& place, StepLog* log = nullptr);
 
   int64_t staging_bytes() const;  // of a mesh on paper: what its collectives needed
   int size() const { return tp->size() * cp->size() * dp->size() * pp->size(); }
 };
 
-// Ranks along one direction through `rank`, in rising order.
-enum class MeshDirection : uint8_t { tp, cp, dp, pp };
+// Ranks along one direction through `rank`, in rising order. dp_cp: those that differ in either.
+enum class MeshDirection : uint8_t { tp, cp, dp, pp, dp_cp };
 std::vector<int> ranks_along(const MeshShape& shape, MeshDirection direction, int rank);
 
 }  // namespace trireme

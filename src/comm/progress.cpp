@@ -47,7 +47,7 @@ void Progress::enqueue(const Call& call) {
     const std::lock_guard lock(mutex_);
     if (error_) std::rethrow_exception(error_);
     Queue& queue = queues_[index_of(call.stream)];
-    queue.entries.push_back({.call = call, .started = false, .not_before = {}});
+    queue.entries.push_back({.call = call, .started = false, .number = 0, .not_before = {}});
     queue.enqueued += 1;
     left_ += 1;
   }
@@ -73,13 +73,56 @@ bool Progress::reached(const Event& event) const {
 void Progress::synchronize(const Event& event) {
   std::unique_lock lock(mutex_);
   const auto arrived = [&] { return error_ || is_reached(event); };
-  if (!moved_.wait_for(lock, options_.timeout, arrived)) {
-    const Queue& queue = queues_[index_of(event.stream)];
-    const Call& call = queue.entries.front().call;
-    throw Failure("waited {} s for \"{}\"; under way: {}", options_.timeout.count(), event.name,
-                  call.group != nullptr ? call.group->text(call) : fmt::format("a wait for \"{}\"", call.event.name));
+  if (!moved_.wait_for(lock, timeout_, arrived)) {
+    const Entry entry = blocking(event.stream);
+    lock.unlock();
+    throw Failure("{}", timeout_text(event, entry));
   }
   if (error_) std::rethrow_exception(error_);
+}
+
+Progress::Entry Progress::blocking(Stream stream) const {
+  for (size_t i = 0; i < kStreams; ++i) {
+    const Queue& queue = queues_[index_of(stream)];
+    if (queue.entries.empty()) break;
+    const Entry& entry = queue.entries.front();
+    if (entry.call.kind != Call::Kind::wait) return entry;
+    stream = entry.call.event.stream;
+  }
+  return {};
+}
+
+std::string Progress::timeout_text(const Event& event, const Entry& entry) const {
+  const CallGroup* group = entry.call.group;
+  std::string text = fmt::format("waited {} s for \"{}\"; under way: {}", timeout_.count(), event.name,
+                                 group != nullptr ? group->text(entry.call) : "nothing");
+  if (group == nullptr || !missing_text_) return text;
+  const Awaited awaited = group->awaited(entry.call);
+  const CallCount call{.group = group->id(), .stream = static_cast<int>(index_of(awaited.stream)), .count = entry.number};
+  return text + "; " + missing_text_(awaited.ranks, call);
+}
+
+void Progress::set_timeout(std::chrono::seconds timeout) {
+  const std::lock_guard lock(mutex_);
+  timeout_ = timeout;
+}
+
+void Progress::set_missing_text(MissingText missing) {
+  const std::lock_guard lock(mutex_);
+  missing_text_ = std::move(missing);
+}
+
+std::vector<CallCount> Progress::begun() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CallCount> calls;
+  for (const auto& [key, count] : begun_) calls.push_back({.group = key.first, .stream = key.second, .count = count});
+  return calls;
+}
+
+void Progress::fail(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);
+  moved_.notify_all();
 }
 
 bool Progress::advance(Queue& queue) {
@@ -100,6 +143,7 @@ bool Progress::advance(Queue& queue) {
       const std::lock_guard lock(mutex_);
       queue.entries.front().started = true;
       queue.entries.front().not_before = entry.not_before;
+      queue.entries.front().number = ++begun_[{entry.call.group->id(), static_cast<int>(index_of(entry.call.stream))}];
     }
     // A late call does not even take what has arrived, so that its buffers keep what was in them.
     done = Clock::now() >= entry.not_before && entry.call.group->advance(entry.call);
@@ -133,9 +177,7 @@ void Progress::run() {
         patience.pause();
     }
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    error_ = std::current_exception();
-    moved_.notify_all();
+    fail(std::current_exception());
   }
 }
 

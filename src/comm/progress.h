@@ -6,13 +6,17 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "backend/host_streams.h"
 #include "base/ring.h"
+#include "comm/call_count.h"
 #include "comm/communicator.h"
 
 namespace trireme {
@@ -21,20 +25,29 @@ class CallGroup;
 
 // One collective or message.
 struct Call {
-  enum class Kind : uint8_t { wait, all_reduce, reduce_scatter, all_gather, broadcast, send, receive, barrier };
+  enum class Kind : uint8_t { wait, all_reduce, reduce_scatter, all_gather, broadcast, send, receive, exchange, barrier };
   Kind kind = Kind::wait;
   CallGroup* group = nullptr;  // who carries it out; none for a wait
   Event event;                 // what a wait is for
   Stream stream;
   Tensor from, to;
   Reduce reduce = Reduce::sum;
-  int peer = 0;  // root of a broadcast, partner of a message
+  int peer = 0;                                                 // root of a broadcast, partner of a message
+  std::array<Message, Communicator::kMostMessages> messages{};  // of an exchange: those that have values
+};
+
+// Who must come for a call to be done: ranks of the world, and the stream of theirs that they come on.
+struct Awaited {
+  std::vector<int> ranks;
+  Stream stream;
 };
 
 // A group of ranks, as the progress thread sees it. Each stream has at most one call of a group under way.
 class CallGroup {
  public:
   virtual ~CallGroup() = default;
+  virtual int id() const { return 0; }  // the same on all its ranks
+  virtual Awaited awaited(const Call& call) const { return {.ranks = {}, .stream = call.stream}; }
   virtual void start(const Call& call) = 0;
   virtual bool advance(const Call& call) = 0;            // goes on as far as it can; true once it is done
   virtual std::string text(const Call& call) const = 0;  // "all_reduce of [4,8] f32 in group tp (ranks 0, 1)"
@@ -59,6 +72,13 @@ class Progress final : public HostStreams {
 
   void enqueue(const Call& call);
 
+  void set_timeout(std::chrono::seconds timeout);
+  // Says who of the ranks has not begun as many calls, for the message of a wait that took too long.
+  using MissingText = std::function<std::string(const std::vector<int>&, const CallCount&)>;
+  void set_missing_text(MissingText missing);
+  std::vector<CallCount> begun() const;  // calls so far, of all groups and streams
+  void fail(std::exception_ptr error);   // whoever waits or enqueues from now on gets this
+
   uint64_t enqueued(Stream stream) const override;
   void wait(Stream stream, const Event& event) override;
   void synchronize(const Event& event) override;
@@ -71,6 +91,7 @@ class Progress final : public HostStreams {
   struct Entry {
     Call call;
     bool started = false;
+    uint64_t number = 0;                               // among the calls of its group and stream, from 1; once started
     std::chrono::steady_clock::time_point not_before;  // of its completion, in hostile mode
   };
   struct Queue {
@@ -80,11 +101,16 @@ class Progress final : public HostStreams {
 
   static size_t index_of(Stream stream);
   void run();
-  bool advance(Queue& queue);  // true if anything moved
+  bool advance(Queue& queue);           // true if anything moved
+  Entry blocking(Stream stream) const;  // what the first call of the stream waits for
+  std::string timeout_text(const Event& event, const Entry& entry) const;
   bool is_reached(const Event& event) const { return queues_[index_of(event.stream)].done >= event.ticket; }
 
   const Options options_;
   mutable std::mutex mutex_;
+  std::chrono::seconds timeout_ = options_.timeout;
+  MissingText missing_text_;
+  std::map<std::pair<int, int>, uint64_t> begun_;  // by group and stream
   std::condition_variable work_, moved_;
   std::array<Queue, kStreams> queues_;
   uint64_t left_ = 0;  // entries in all queues

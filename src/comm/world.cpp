@@ -1,34 +1,105 @@
 #include "comm/world.h"
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <new>
 
 #include "base/error.h"
+#include "comm/control.h"
 #include "comm/mpi_transport.h"
+#include "comm/tcp_transport.h"
 
 namespace trireme {
 namespace {
 
-// What mpirun (Open MPI, MPICH) and srun (PMIx, PMI2) set for each process they start.
-bool started_by_mpi() {
+// What mpirun (Open MPI, MPICH) and srun (PMIx, PMI2) set for each process they start; null for any other process.
+const char* rank_given_by_mpi() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
-    if (std::getenv(name) != nullptr) return true;
-  return false;
+    if (const char* rank = std::getenv(name); rank != nullptr) return rank;
+  return nullptr;
+}
+
+const char* environment(const char* name) { return std::getenv(name); }
+
+// The text of rank 0, on every rank. Used before anything else goes over the transport.
+std::string share_text(Transport& transport, const std::string& text) {
+  std::array<char, 2048> buffer{};
+  CHECK(text.size() < buffer.size());
+  std::memcpy(buffer.data(), text.data(), text.size());
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(buffer));
+  constexpr int kTag = 0;
+  std::vector<Transport::Ticket> tickets;
+  if (transport.rank() != 0) tickets.push_back(transport.receive(0, kTag, bytes));
+  for (int other = 1; other < transport.size() && transport.rank() == 0; ++other)
+    tickets.push_back(transport.send(other, kTag, bytes));
+  for (const Transport::Ticket ticket : tickets)
+    while (!transport.done(ticket)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return buffer.data();
 }
 
 }  // namespace
 
+int rank_in_environment() {
+  if (const char* rank = rank_given_by_mpi(); rank != nullptr) return std::atoi(rank);
+  try {
+    return find_rendezvous(environment).value_or(Rendezvous{}).rank;
+  } catch (const UserError&) {  // whoever looks for the others will say so
+    return 0;
+  }
+}
+
+World::World() : control_(std::make_unique<Control>()) {}
 World::World(std::unique_ptr<Transport> transport, Progress::Options options)
-    : transport_(std::move(transport)), progress_(std::make_unique<Progress>(options)) {}
+    : transport_(std::move(transport)), progress_(std::make_unique<Progress>(options)), control_(std::make_unique<Control>()) {}
+World::World(World&& other) noexcept = default;
+World::~World() = default;
+
+void World::connect_control(LastResort last_resort) {
+  const ShareText share = [&](const std::string& text) { return share_text(*transport_, text); };
+  control_ = std::make_unique<Control>(rank(), size(), share, last_resort);
+  control_->connect([progress = progress_.get()] { return progress->begun(); },
+                    [progress = progress_.get()](const JobEnd& end) { progress->fail(std::make_exception_ptr(JobEnded(end))); });
+  progress_->set_missing_text([control = control_.get()](const std::vector<int>& ranks, const CallCount& call) {
+    return control->missing_text(ranks, call);
+  });
+}
+
+void World::set_timeout(std::chrono::seconds timeout) {
+  control_->set_timeout(timeout);
+  if (progress_ != nullptr) progress_->set_timeout(timeout);
+}
+
+void World::leave(const std::exception& error) {
+  constexpr int kFailed = 1, kUserError = 2;
+  const bool is_users = dynamic_cast<const UserError*>(&error) != nullptr;
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  const JobEnd end = control_->settle({is_users ? kUserError : kFailed, is_memory ? "out of memory" : error.what()}, is_users);
+  if (control_->speaks()) fmt::print(stderr, "trireme: {}\n", end.line);
+  std::fflush(nullptr);
+  control_->wait_for_speaker();
+  // Not by the usual way out, on which MPI would wait for ranks that may be gone.
+  std::_Exit(end.status);
+}
 
 World World::find() {
-  if (!started_by_mpi()) return {};
+  std::unique_ptr<Transport> transport;
+  if (rank_given_by_mpi() != nullptr) {
 #ifdef TRIREME_MPI
-  return World(connect_through_mpi());
+    transport = connect_through_mpi();
 #else
-  throw UserError(
-      "this trireme was built without MPI and cannot join the others that mpirun started; install libopenmpi-dev and build "
-      "again");
+    throw UserError(
+        "this trireme was built without MPI and cannot join the others that mpirun started; install libopenmpi-dev and build "
+        "again");
 #endif
+  } else if (const std::optional<Rendezvous> meeting = find_rendezvous(environment)) {
+    transport = connect_through_tcp(*meeting);
+  }
+  if (transport == nullptr) return {};
+  World world(std::move(transport));
+  world.connect_control(LastResort::exit_process);
+  return world;
 }
 
 }  // namespace trireme

@@ -40,10 +40,12 @@ std::vector<Row<ProfileSettings>> profile_rows() {
 std::vector<Row<ModelSettings>> hardware_rows() {
   using S = ModelSettings;
   std::vector<Row<S>> rows = {
-      boolean("overlap_p2p_comm", &S::overlap_p2p_comm, "interleaved pipeline: send and receive during computation"),
-      boolean("batch_p2p_comm", &S::batch_p2p_comm, "interleaved pipeline: send and receive in one batch"),
+      boolean("overlap_p2p_comm", &S::overlap_p2p_comm, "pipeline: send and receive during computation"),
+      boolean("batch_p2p_comm", &S::batch_p2p_comm, "pipeline without overlap_p2p_comm: send and receive in one batch"),
       boolean("ub_tp_comm_overlap", &S::ub_tp_comm_overlap, "tensor parallel communication during the products it belongs to"),
-      boolean("enable_cuda_graph", &S::enable_cuda_graph, "replay a step's kernels as one graph"),
+      choice("enable_cuda_graph", &S::cuda_graph,
+             {{"null", CudaGraph::where_it_pays}, {"true", CudaGraph::yes}, {"false", CudaGraph::no}},
+             "replay the kernels of a micro-batch as one graph; null: where there is a GPU and one rank"),
   };
   mount(
       rows, "", fp8_rows(), [](auto& s) -> auto& { return s.fp8; });

@@ -163,8 +163,6 @@ const std::vector<std::string>& keys_without_effect() {
       "model.memory_profile",
       "model.target",
       "model.nemo_version",
-      "model.tokenizer.vocab_file",
-      "model.tokenizer.merge_file",
       "model.tokenizer.delimiter",
       "model.tokenizer.sentencepiece_legacy",
       "model.tokenizer.use_fast",

@@ -7,15 +7,14 @@ namespace trireme {
 
 namespace {
 
-constexpr int64_t kRanksHere = 1;
-
-void require_ranks(const Settings& settings) {
+void require_ranks(const Settings& settings, int64_t here) {
   const int64_t ranks = settings.ranks();
-  if (ranks == kRanksHere) return;
+  if (ranks == here) return;
   throw UserError(
-      "trainer.num_nodes={} with trainer.devices={}: needs {} ranks, and this is {}; use trainer.num_nodes=1 trainer.devices=1{}",
-      settings.trainer.num_nodes, settings.trainer.devices, ranks, kRanksHere,
-      settings.model_ranks() == 1 ? "" : ", with parallel sizes of 1");
+      "trainer.num_nodes={} with trainer.devices={}: needs {} ranks, and this is {}; start it with mpirun -n {}, or use "
+      "trainer.num_nodes=1 trainer.devices={}{}",
+      settings.trainer.num_nodes, settings.trainer.devices, ranks, here, ranks, here,
+      here > 1 || settings.model_ranks() == 1 ? "" : ", with parallel sizes of 1");
 }
 
 struct Need {
@@ -30,15 +29,26 @@ void require_backend(const Settings& settings) {
   const ExpManagerSettings& exp = settings.exp_manager;
   const bool keeps_best = exp.create_checkpoint_callback && exp.checkpoint.save_top_k > 0;
   const bool indexed = data.data_impl == "mmap";
+  const bool recomputes_in_stages =
+      model.pipeline_model_parallel_size > 1 && model.activations_checkpoint_granularity != RecomputeGranularity::none;
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
+      {"trainer.backend", settings.trainer.backend == BackendKind::cuda && settings.ranks() > 1,
+       "several ranks run on the CPU; use cpu, or one rank"},
       // What `auto` finds is seen later; `reference` does everything, slowly.
       {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
+      {"model.fp8", model.fp8.enabled && settings.ranks() > 1, "several ranks run on the CPU, which has no FP8; use false"},
       {"model.fp8_params", model.fp8.enabled && model.fp8.params, "weights stay in bf16 beside their FP8 copies; use false"},
       {"model.fp8_wgrad", model.fp8.enabled && !model.fp8.wgrad, "weight gradients are made from FP8 too; use true"},
       {"model.fp8_interval", model.fp8.enabled && model.fp8.interval != 1, "scales follow every step; use 1"},
-      {"model.enable_cuda_graph", model.enable_cuda_graph, kCuda},
+      {"model.enable_cuda_graph", model.cuda_graph == CudaGraph::yes, kCuda},
       {"model.nsys_profile.enabled", model.profile.enabled, kCuda},
+      {"model.num_micro_batches_with_partial_activation_checkpoints",
+       recomputes_in_stages && model.num_micro_batches_with_partial_activation_checkpoints > 0,
+       "all micro-batches are recomputed alike; use null"},
+      {"model.activations_checkpoint_layers_per_pipeline",
+       recomputes_in_stages && model.activations_checkpoint_layers_per_pipeline > 0,
+       "all pipeline ranks recompute alike; use null"},
       {"exp_manager.resume_from_checkpoint", !exp.resume_from_checkpoint.empty(),
        "starting from a checkpoint of another run is not supported; use null, or exp_manager.resume_if_exists=true in the run's "
        "folder"},
@@ -59,14 +69,14 @@ void require_backend(const Settings& settings) {
 
 }  // namespace
 
-void require_runnable(const Settings& settings) {
-  require_ranks(settings);
+void require_runnable(const Settings& settings, int64_t ranks_here) {
+  require_ranks(settings, ranks_here);
   require_backend(settings);
 }
 
 std::vector<std::string> idle_settings(const Settings& settings) {
   const ModelSettings& model = settings.model;
-  const bool interleaved = model.virtual_pipeline_model_parallel_size > 1;
+  const bool pipelined = model.pipeline_model_parallel_size > 1;
   const bool shares_gradients = settings.ranks() > settings.model_ranks();
   const bool recomputes = model.activations_checkpoint_granularity != RecomputeGranularity::none;
   // What a setting acts on, and whether that is there. A setting at its default was not asked for.
@@ -75,10 +85,12 @@ std::vector<std::string> idle_settings(const Settings& settings) {
     bool acts;
   };
   const Idle table[] = {
+      {"trainer.rank_timeout", settings.ranks() > 1},
       {"model.sequence_parallel", model.tensor_model_parallel_size > 1},
       {"model.ub_tp_comm_overlap", model.tensor_model_parallel_size > 1},
-      {"model.overlap_p2p_comm", interleaved},
-      {"model.batch_p2p_comm", interleaved},
+      {"model.overlap_p2p_comm", pipelined},
+      {"model.batch_p2p_comm", pipelined},
+      {"model.pipeline_schedule", pipelined},
       {"model.optim.name", shares_gradients},  // the distributed ones share the optimizer's state among ranks
       {"model.optim.bucket_cap_mb", shares_gradients},
       {"model.optim.overlap_", shares_gradients},
@@ -89,8 +101,8 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"model.data.index_", model.data.data_impl == "mmap"},
       {"model.data.auto_blend", model.data.data_impl == "mmap"},
       {"model.data.window_order", model.data.data_impl == "flat" || model.data.data_impl == "llmc"},
-      {"model.num_micro_batches_with_partial_activation_checkpoints", recomputes && model.pipeline_model_parallel_size > 1},
-      {"model.activations_checkpoint_layers_per_pipeline", recomputes && model.pipeline_model_parallel_size > 1},
+      {"model.num_micro_batches_with_partial_activation_checkpoints", recomputes && pipelined},
+      {"model.activations_checkpoint_layers_per_pipeline", recomputes && pipelined},
   };
   const Settings defaults;
   std::vector<std::string> idle;

@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// Throws a UserError for the first setting that needs more than one rank on the CPU: other ranks, the cuda backend, or what this
-// program does not do at all.
-void require_runnable(const Settings& settings);
+// Throws a UserError for the first setting that needs more than the ranks that are here, on the CPU: other ranks, the cuda
+// backend, or what this program does not do at all.
+void require_runnable(const Settings& settings, int64_t ranks_here);
 
 // The settings that were asked for and have nothing to act on: overlaps without a second rank, FP8 knobs without FP8.
 std::vector<std::string> idle_settings(const Settings& settings);

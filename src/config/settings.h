@@ -17,10 +17,12 @@ enum class MlpActivation : uint8_t { gelu, gelu_erf, swiglu };  // gelu: the tan
 enum class RecomputeGranularity : uint8_t { none, selective, full };
 enum class RecomputeMethod : uint8_t { uniform, block };
 enum class OnNonfinite : uint8_t { skip, stop };
+enum class CudaGraph : uint8_t { where_it_pays, yes, no };
 enum class BackendKind : uint8_t { automatic, cpu, cuda, reference };
 enum class WindowOrder : uint8_t { random, sequential };  // of samples from files without documents
 enum class BestCheckpoint : uint8_t { lowest_loss, highest_loss };
 enum class AmaxAlgorithm : uint8_t { max, most_recent };
+enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, zero_bubble };
 enum class SyncType : uint8_t { f32, bf16 };
 
 struct TrainerSettings {                     // trainer.*
@@ -40,7 +42,8 @@ struct TrainerSettings {                     // trainer.*
   double gradient_clip_val = 1.0;            // 0: no clipping
   OnNonfinite on_nonfinite = OnNonfinite::skip;  // ours: what a NaN or Inf does
   BackendKind backend = BackendKind::automatic;  // ours
-  int64_t threads = 0;                       // ours: CPU threads of a rank; 0: all this process may use
+  int64_t threads = 0;                       // ours: CPU threads of a rank; 0: all it may use, shared with the ranks beside it
+  int64_t rank_timeout = 600;                // ours: seconds that a rank waits for others
 };
 
 struct CheckpointSettings {                  // exp_manager.checkpoint_callback_params.*
@@ -80,7 +83,7 @@ struct ScheduleSettings {                    // model.optim.sched.*
 };
 
 struct OptimSettings {                       // model.optim.*
-  std::string name = "adamw";                // every Adam of the reference systems is this one
+  std::string name = "adamw";                // every Adam of the reference systems is this one; two of them are distributed
   double lr = 6e-4;
   double weight_decay = 0.1;
   double beta1 = 0.9, beta2 = 0.95;          // betas: [beta1, beta2]
@@ -90,6 +93,9 @@ struct OptimSettings {                       // model.optim.*
   bool overlap_param_sync = false;
   SyncType grad_sync_dtype = SyncType::f32;
   ScheduleSettings sched;
+
+  // Whether ranks with the same parameters share out the optimizer's state.
+  bool is_distributed() const { return name == "distributed_fused_adam" || name == "mcore_distributed_optim"; }
 };
 
 struct DataSettings {                        // model.data.*
@@ -113,8 +119,10 @@ struct DataSettings {                        // model.data.*
 
 struct TokenizerSettings {                   // model.tokenizer.*
   std::string library = "megatron";          // or sentencepiece, huggingface
-  std::string type;                          // GPT2BPETokenizer, bpe, ...
-  std::string model;                         // the file of a sentencepiece model
+  std::string type;                          // GPT2BPETokenizer, bpe, ...; huggingface: a name, or a folder
+  std::string model;                         // a file: of a sentencepiece model, or what vocab_file can be
+  std::string vocab_file;                    // vocab.json, tokenizer.json or *.tiktoken
+  std::string merge_file;                    // merges.txt; empty: the one beside vocab_file
 };
 
 struct Fp8Settings {                         // model.fp8 and model.fp8_*
@@ -146,12 +154,15 @@ struct ModelSettings {                       // model.*
   int64_t tensor_model_parallel_size = 1;
   int64_t pipeline_model_parallel_size = 1;
   int64_t virtual_pipeline_model_parallel_size = 1;  // chunks of layers a pipeline rank holds
+  PipelineSchedule pipeline_schedule = PipelineSchedule::one_forward_one_backward;  // ours
+  int64_t num_layers_in_first_pipeline_stage = 0;    // 0: as many as the others
+  int64_t num_layers_in_last_pipeline_stage = 0;
   int64_t context_parallel_size = 1;
   bool sequence_parallel = false;
   bool overlap_p2p_comm = false;
   bool batch_p2p_comm = true;
   bool ub_tp_comm_overlap = false;
-  bool enable_cuda_graph = false;
+  CudaGraph cuda_graph = CudaGraph::where_it_pays;
   Fp8Settings fp8;
   int64_t encoder_seq_length = 2048;         // T
   int64_t max_position_embeddings = 2048;    // P
@@ -198,6 +209,8 @@ struct ModelSettings {                       // model.*
     const int64_t multiple = make_vocab_size_divisible_by * tensor_model_parallel_size;
     return (vocab_size + multiple - 1) / multiple * multiple;
   }
+  // Layers of one of `stages` pipeline ranks, once validated.
+  int64_t layers_of_stage(int64_t stages, int64_t stage) const;
   // The dimensions of a head that rotary embeddings turn.
   int64_t rotary_dims() const;
 };

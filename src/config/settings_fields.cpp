@@ -58,7 +58,8 @@ std::vector<Row<TrainerSettings>> trainer_rows() {
               {"cuda", BackendKind::cuda},
               {"reference", BackendKind::reference}},
              "what computes; auto: the GPU if there is one, else the CPU"),
-      integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use"),
+      integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use, shared with the ranks beside it"),
+      integer("rank_timeout", &S::rank_timeout, {1, 1 << 20}, "seconds that a rank waits for others before the job fails"),
   };
 }
 
@@ -119,7 +120,7 @@ std::vector<Row<OptimSettings>> optim_rows() {
   using S = OptimSettings;
   std::vector<Row<S>> rows = {
       text_choice("name", &S::name, {"adamw", "fused_adam", "distributed_fused_adam", "mcore_distributed_optim"},
-                  "every name means AdamW"),
+                  "every name means AdamW; the last two share its state out over the data parallel ranks"),
       real("lr", &S::lr, kRate, "largest learning rate"),
       real("weight_decay", &S::weight_decay, kRate, "decay of weight matrices and embeddings"),
       real_pair("betas", &S::beta1, &S::beta2, kProbability, "decay of the running means of gradient and squared gradient"),
@@ -163,8 +164,11 @@ std::vector<Row<TokenizerSettings>> tokenizer_rows() {
   using S = TokenizerSettings;
   return {
       text_choice("library", &S::library, {"megatron", "sentencepiece", "huggingface"}, "where the tokenizer comes from"),
-      text("type", &S::type, "", "the tokenizer; megatron's GPT2BPETokenizer has 50257 tokens"),
-      text("model", &S::model, "", "file of a sentencepiece model"),
+      text("type", &S::type, "",
+           "the tokenizer; megatron's GPT2BPETokenizer has 50257 tokens; huggingface: a folder with its tokenizer.json"),
+      text("model", &S::model, "", "the tokenizer's file; a sentencepiece model is known by name, but not read"),
+      text("vocab_file", &S::vocab_file, "", "vocab.json, tokenizer.json or a .tiktoken file; null, and no model: bytes"),
+      text("merge_file", &S::merge_file, "", "merges.txt of vocab_file; null: the one beside it"),
   };
 }
 
@@ -188,6 +192,15 @@ std::vector<Row<ModelSettings>> size_rows() {
       integer("pipeline_model_parallel_size", &S::pipeline_model_parallel_size, kRanks, "ranks that share the stack of layers"),
       integer("virtual_pipeline_model_parallel_size", &S::virtual_pipeline_model_parallel_size, {1, 10'000, 1},
               "chunks of layers on each pipeline rank, for the interleaved schedule; null: 1"),
+      choice("pipeline_schedule", &S::pipeline_schedule,
+             {{"1f1b", PipelineSchedule::one_forward_one_backward},
+              {"gpipe", PipelineSchedule::gpipe},
+              {"zb-h1", PipelineSchedule::zero_bubble}},
+             "order of forward and backward passes on pipeline ranks; 1f1b is interleaved with several chunks"),
+      integer("num_layers_in_first_pipeline_stage", &S::num_layers_in_first_pipeline_stage, {0, 10'000, 0},
+              "layers of the first pipeline rank, which has the embedding too; null: as many as the others"),
+      integer("num_layers_in_last_pipeline_stage", &S::num_layers_in_last_pipeline_stage, {0, 10'000, 0},
+              "layers of the last pipeline rank, which has the output too; null: as many as the others"),
       integer("context_parallel_size", &S::context_parallel_size, kRanks, "ranks that share each sequence"),
       boolean("sequence_parallel", &S::sequence_parallel, "cut norms and dropouts over the tensor parallel ranks"),
       integer("encoder_seq_length", &S::encoder_seq_length, {1, kMaxSequence}, "tokens in a sample"),

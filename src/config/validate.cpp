@@ -123,8 +123,11 @@ void validate_splits(const std::string& splits) {
 void validate_data(const ModelSettings& model) {
   const DataSettings& data = model.data;
   const bool is_text = data.data_impl == "text";
-  // The tokens of a sentencepiece model are counted when it is opened.
-  const bool has_tokenizer = is_text || (data.data_impl == "mmap" && !model.tokenizer.model.empty());
+  // The tokens of a tokenizer's files are counted when they are opened.
+  const TokenizerSettings& tokenizer = model.tokenizer;
+  const bool is_named = !tokenizer.vocab_file.empty() || !tokenizer.model.empty() ||
+                        (tokenizer.library == "huggingface" && !tokenizer.type.empty());
+  const bool has_tokenizer = is_text || (is_named && !data.data_impl.starts_with("mock"));
   if (model.vocab_size == 0 && !has_tokenizer)
     throw UserError("model.vocab_size must be given: data_impl {} has no tokenizer; use for example 50257", data.data_impl);
   const bool is_mmap = data.data_impl == "mmap", is_flat = data.data_impl == "flat" || data.data_impl == "llmc";

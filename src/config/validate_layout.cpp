@@ -2,7 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numeric>
+#include <string>
 
 #include "base/error.h"
 #include "config/divisors.h"
@@ -36,7 +38,25 @@ void validate_tensor_cut(const ModelSettings& model) {
   require("model.ffn_hidden_size", model.ffn_hidden_size);
 }
 
-// Layers are dealt out to PP x VP chunks of equal length, and the interleaved schedule runs micro-batches in groups of PP.
+// Layers of the first and the last pipeline rank that are given, and whether the others can share the rest.
+void validate_ends(const ModelSettings& model) {
+  const int64_t pp = model.pipeline_model_parallel_size, vp = model.virtual_pipeline_model_parallel_size;
+  const int64_t first = model.num_layers_in_first_pipeline_stage, last = model.num_layers_in_last_pipeline_stage;
+  const std::string given =
+      fmt::format("model.num_layers_in_first_pipeline_stage={} and model.num_layers_in_last_pipeline_stage={}",
+                  first == 0 ? "null" : std::to_string(first), last == 0 ? "null" : std::to_string(last));
+  if (pp == 1) throw UserError("{} need model.pipeline_model_parallel_size above 1; use null", given);
+  const int64_t others = pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0), rest = model.num_layers - first - last;
+  if (rest < others || (others == 0 ? rest != 0 : rest % others != 0))
+    throw UserError("{} leave {} of model.num_layers={} for {} other pipeline ranks; use numbers that leave each the same", given,
+                    rest, model.num_layers, others);
+  for (const int64_t layers : {first, last, others > 0 ? rest / others : 0})
+    if (layers % vp != 0)
+      throw UserError("{}: model.virtual_pipeline_model_parallel_size={} does not divide the {} layers of a pipeline rank", given,
+                      vp, layers);
+}
+
+// Layers are dealt out to PP x VP chunks, and the interleaved schedule runs micro-batches in groups of PP.
 void validate_pipeline(const Settings& settings) {
   const ModelSettings& model = settings.model;
   const int64_t pp = model.pipeline_model_parallel_size, vp = model.virtual_pipeline_model_parallel_size;
@@ -45,15 +65,22 @@ void validate_pipeline(const Settings& settings) {
         "model.virtual_pipeline_model_parallel_size={} needs model.pipeline_model_parallel_size above 1; use null or more "
         "pipeline ranks",
         vp);
-  if (model.num_layers % pp != 0)
+  if (vp > 1 && model.pipeline_schedule != PipelineSchedule::one_forward_one_backward)
+    throw UserError(
+        "model.pipeline_schedule={} has one chunk a pipeline rank; use 1f1b, or "
+        "model.virtual_pipeline_model_parallel_size=null",
+        model.pipeline_schedule == PipelineSchedule::gpipe ? "gpipe" : "zb-h1");
+  if (model.num_layers_in_first_pipeline_stage > 0 || model.num_layers_in_last_pipeline_stage > 0) {
+    validate_ends(model);
+  } else if (model.num_layers % pp != 0) {
     throw UserError("model.pipeline_model_parallel_size={} does not divide model.num_layers={}; use {}", pp, model.num_layers,
                     divisors_near(model.num_layers, pp));
-  const int64_t layers = model.num_layers / pp;
-  if (layers % vp != 0)
+  } else if (const int64_t layers = model.num_layers / pp; layers % vp != 0) {
     throw UserError(
         "model.virtual_pipeline_model_parallel_size={} does not divide the {} layers of a pipeline rank (model.num_layers={} / "
         "model.pipeline_model_parallel_size={}); use {}",
         vp, layers, model.num_layers, pp, divisors_near(layers, vp));
+  }
   const int64_t micro_batches = model.global_batch_size / model.micro_batch_size / settings.data_parallel_size();
   if (vp > 1 && micro_batches % pp != 0)
     throw UserError(
@@ -69,6 +96,13 @@ void validate_sequence_cut(const ModelSettings& model) {
   if (cp > 1 && model.encoder_seq_length % (2 * cp) != 0)
     throw UserError("model.encoder_seq_length={} is not a multiple of 2 * model.context_parallel_size={}; use {} tokens",
                     model.encoder_seq_length, cp, multiples_near(2 * cp, model.encoder_seq_length));
+  // Draws of attention dropout come four at a time, keyed by the position of the key.
+  if (cp > 1 && model.attention_dropout > 0 && model.encoder_seq_length % (8 * cp) != 0)
+    throw UserError(
+        "model.encoder_seq_length={} is not a multiple of 8 * model.context_parallel_size={}, which attention_dropout needs; use "
+        "{} "
+        "tokens, or model.attention_dropout=0",
+        model.encoder_seq_length, cp, multiples_near(8 * cp, model.encoder_seq_length));
   const int64_t rows = model.encoder_seq_length / cp;
   if (model.sequence_parallel && tp > 1 && rows % tp != 0)
     throw UserError(
@@ -95,7 +129,10 @@ void validate_recompute(const ModelSettings& model) {
   // NeMo recipes write block with 0 for no recompute at all.
   const int64_t least = model.activations_checkpoint_method == RecomputeMethod::block ? 0 : 1;
   const int64_t layers = model.activations_checkpoint_num_layers;
-  const int64_t chunk = model.num_layers / model.pipeline_model_parallel_size / model.virtual_pipeline_model_parallel_size;
+  int64_t chunk = 0;  // layers of the longest
+  for (int64_t stage = 0; stage < model.pipeline_model_parallel_size; ++stage)
+    chunk = std::max(
+        chunk, model.layers_of_stage(model.pipeline_model_parallel_size, stage) / model.virtual_pipeline_model_parallel_size);
   if (layers < least || layers > chunk)
     throw UserError("model.activations_checkpoint_num_layers={}: expected {} to {}, the layers of {}", layers, least, chunk,
                     chunk == model.num_layers ? "the model" : "a pipeline chunk");

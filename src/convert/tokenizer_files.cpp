@@ -100,6 +100,8 @@ TokenizerFiles tokenizer_of(const Tree& recipe) {
     for (const char* name : kFileNames)
       if (const fs::path file = fs::path(named(recipe, "type")) / name; fs::is_regular_file(file))
         files.copies.emplace_back(file, name);
+    if (const fs::path list = fs::path(named(recipe, "type")) / "vocab.json"; fs::is_regular_file(list))
+      files.end_token = end_token_of(list);
     files.description = "that of " + named(recipe, "type");
   } else if (!model.empty()) {
     files.copies = {{require_file(model, "model"), "tokenizer.model"}};
@@ -129,7 +131,8 @@ std::string import_tokenizer(const fs::path& from, const fs::path& to, const fs:
   const auto set = [&](const char* key, const std::string& value) {
     recipe.set(std::string("model.tokenizer.") + key, Tree(value));
   };
-  if (has("vocab.json") && has("merges.txt")) {
+  // A tokenizer.json says how words are cut, too; the two files leave that to who reads them.
+  if (!has("tokenizer.json") && has("vocab.json") && has("merges.txt")) {
     set("library", "megatron");
     set("type", "GPT2BPETokenizer");
     set("vocab_file", (final_place / "vocab.json").string());

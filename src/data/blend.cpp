@@ -109,10 +109,11 @@ int64_t samples_made_legacy(int64_t samples, double weight) {
 }
 
 BlendIndex BlendIndex::in_memory(int64_t samples, size_t datasets) {
+  const NumberType type = samples <= std::numeric_limits<uint32_t>::max() ? NumberType::uint32 : NumberType::int64;
   BlendIndex index;
   const auto arrays = std::make_shared<BlendArrays>(
       BlendArrays{.datasets = NewNumbers({}, {.type = NumberType::int16, .rows = samples, .columns = 0}),
-                  .dataset_samples = NewNumbers({}, {.type = NumberType::int64, .rows = samples, .columns = 0})});
+                  .dataset_samples = NewNumbers({}, {.type = type, .rows = samples, .columns = 0})});
   index.datasets_ = arrays->datasets.numbers();
   index.dataset_samples_ = arrays->dataset_samples.numbers();
   index.taken_.resize(datasets);
@@ -120,55 +121,55 @@ BlendIndex BlendIndex::in_memory(int64_t samples, size_t datasets) {
   return index;
 }
 
+template <class MayTake>
+void BlendIndex::fill(const std::vector<double>& weights, MayTake may_take) {
+  auto& arrays = *static_cast<BlendArrays*>(storage_.get());
+  const std::span<int16_t> datasets = arrays.datasets.as<int16_t>();
+  const auto fill_as = [&]<class Number>(std::span<Number> dataset_samples) {
+    for (size_t sample = 0; sample < datasets.size(); ++sample) {
+      const double wanted = std::max(static_cast<double>(sample), 1.0);
+      size_t furthest = 0;
+      double most = std::numeric_limits<double>::lowest();
+      for (size_t d = 0; d < weights.size(); ++d) {
+        if (!may_take(d)) continue;
+        const double behind = weights[d] * wanted - static_cast<double>(taken_[d]);
+        if (behind > most) furthest = d, most = behind;
+      }
+      datasets[sample] = static_cast<int16_t>(furthest);
+      dataset_samples[sample] = static_cast<Number>(taken_[furthest]++);
+    }
+  };
+  if (dataset_samples_.type() == NumberType::uint32)
+    fill_as(arrays.dataset_samples.as<uint32_t>());
+  else
+    fill_as(arrays.dataset_samples.as<int64_t>());
+}
+
 BlendIndex BlendIndex::by_weight(const std::vector<double>& weights, int64_t samples) {
   BlendIndex index = in_memory(samples, weights.size());
-  auto& arrays = *static_cast<BlendArrays*>(index.storage_.get());
-  const std::span<int16_t> datasets = arrays.datasets.as<int16_t>();
-  const std::span<int64_t> dataset_samples = arrays.dataset_samples.as<int64_t>();
-  for (size_t sample = 0; sample < datasets.size(); ++sample) {
-    const double wanted = std::max(static_cast<double>(sample), 1.0);
-    size_t furthest = 0;
-    double most = std::numeric_limits<double>::lowest();
-    for (size_t d = 0; d < weights.size(); ++d) {
-      const double behind = weights[d] * wanted - static_cast<double>(index.taken_[d]);
-      if (behind > most) furthest = d, most = behind;
-    }
-    datasets[sample] = static_cast<int16_t>(furthest);
-    dataset_samples[sample] = index.taken_[furthest]++;
-  }
+  index.fill(weights, [](size_t) { return true; });
   return index;
 }
 
 BlendIndex BlendIndex::exhaustive(const std::vector<int64_t>& sizes) {
   const int64_t samples = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   BlendIndex index = in_memory(samples, sizes.size());
-  auto& arrays = *static_cast<BlendArrays*>(index.storage_.get());
   std::vector<double> weights;
   for (const int64_t size : sizes) weights.push_back(static_cast<double>(size) / static_cast<double>(samples));
-  for (size_t sample = 0; sample < static_cast<size_t>(samples); ++sample) {
-    const double wanted = std::max(static_cast<double>(sample), 1.0);
-    size_t furthest = 0;
-    double most = std::numeric_limits<double>::lowest();
-    for (size_t d = 0; d < weights.size(); ++d) {
-      if (index.taken_[d] == sizes[d]) continue;
-      const double behind = weights[d] * wanted - static_cast<double>(index.taken_[d]);
-      if (behind > most) furthest = d, most = behind;
-    }
-    arrays.datasets.as<int16_t>()[sample] = static_cast<int16_t>(furthest);
-    arrays.dataset_samples.as<int64_t>()[sample] = index.taken_[furthest]++;
-  }
+  index.fill(weights, [&](size_t d) { return index.taken_[d] != sizes[d]; });
   return index;
 }
 
 void BlendIndex::save(const std::filesystem::path& datasets, const std::filesystem::path& dataset_samples) const {
-  const auto save_array = [](const std::filesystem::path& path, const NumberArray& numbers) {
-    NewNumbers file(path, {.type = numbers.type(), .rows = numbers.size(), .columns = 0});
-    const auto bytes = static_cast<size_t>(numbers.size() * size_of(numbers.type()));
-    std::copy_n(numbers.data(), bytes, file.as<std::byte>().begin());
+  const auto save_as = [this]<class Number>(const std::filesystem::path& path, NumberType type, const NumberArray& numbers,
+                                            Number) {
+    NewNumbers file(path, {.type = type, .rows = samples(), .columns = 0});
+    const std::span<Number> to = file.as<Number>();
+    for (int64_t sample = 0; sample < samples(); ++sample) to[static_cast<size_t>(sample)] = static_cast<Number>(numbers[sample]);
     file.commit();
   };
-  save_array(datasets, datasets_);
-  save_array(dataset_samples, dataset_samples_);
+  save_as(datasets, NumberType::int16, datasets_, int16_t{});
+  save_as(dataset_samples, NumberType::int64, dataset_samples_, int64_t{});
 }
 
 BlendIndex BlendIndex::open(const std::filesystem::path& datasets, const std::filesystem::path& dataset_samples, int64_t samples,

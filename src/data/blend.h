@@ -47,7 +47,6 @@ class BlendIndex {
   const std::vector<int64_t>& taken() const { return taken_; }  // samples of each dataset; empty when opened from files
 
   NumberArray datasets() const { return datasets_; }                // int16
-  NumberArray dataset_samples() const { return dataset_samples_; }  // int64
 
   // The two arrays as .npy files; Failure when they cannot be written.
   void save(const std::filesystem::path& datasets, const std::filesystem::path& dataset_samples) const;
@@ -57,6 +56,8 @@ class BlendIndex {
 
  private:
   static BlendIndex in_memory(int64_t samples, size_t datasets);
+  template <class MayTake>
+  void fill(const std::vector<double>& weights, MayTake may_take);
 
   NumberArray datasets_, dataset_samples_;
   std::vector<int64_t> taken_;

@@ -47,8 +47,9 @@ void GptDataset::sample(int64_t index, std::span<int32_t> tokens, std::span<int3
   CHECK_EQ(std::ssize(targets), T);
   const int64_t number = index_.shuffle_index[index];
   if (number < 0 || number >= size()) throw Failure("the shuffle index of {} is damaged; remove its .npy files", name_);
-  TokenPosition at = index_.position(number);
-  TokenPosition end = index_.position(number + 1);
+  const DocumentLengths lengths = corpus_->document_lengths();
+  TokenPosition at = index_.position(number, lengths, request_);
+  TokenPosition end = index_.position(number + 1, lengths, request_);
   end.offset += request_.extra();
 
   // tokens: x[0] .. x[T-1]; targets: x[1] .. x[T], where there is no x[T] without the extra token.

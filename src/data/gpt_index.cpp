@@ -13,6 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* kTokensWanted = "trainer.max_steps * model.global_batch_size samples of model.encoder_seq_length tokens";
+constexpr int64_t kMostUint16 = std::numeric_limits<uint16_t>::max();
 constexpr int64_t kMostInt32 = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostSamples = int64_t{1} << 36;  // a terabyte of index
 constexpr int64_t kMostUint32 = std::numeric_limits<uint32_t>::max();
@@ -23,46 +24,66 @@ int64_t samples_rounded_up(int64_t tokens, int64_t sequence) {
   return static_cast<int64_t>(std::ceil(static_cast<float>(tokens) / static_cast<float>(sequence)));
 }
 
-void fill_document_index(std::span<int32_t> index, const GptIndexRequest& request, const GptIndexPlan& plan,
+template <class Document>
+void fill_document_index(std::span<Document> index, const GptIndexRequest& request, const GptIndexPlan& plan,
                          NumpyRandomState& random) {
-  const Range documents = request.documents;
-  for (size_t epoch = 0; epoch < index.size(); epoch += static_cast<size_t>(documents.count()))
-    std::iota(index.begin() + static_cast<int64_t>(epoch), index.begin() + static_cast<int64_t>(epoch) + documents.count(),
-              static_cast<int32_t>(documents.begin));
+  const auto documents = static_cast<size_t>(request.documents.count());
+  for (size_t epoch = 0; epoch < index.size(); epoch += documents)
+    std::iota(&index[epoch], &index[epoch] + documents, static_cast<Document>(request.documents.begin));
   if (request.shuffle_documents == ShuffleDocuments::no) return;
-  const size_t last_epoch = plan.separate_last_epoch ? index.size() - static_cast<size_t>(documents.count()) : index.size();
+  const size_t last_epoch = plan.separate_last_epoch ? index.size() - documents : index.size();
   random.shuffle(index.first(last_epoch));
   random.shuffle(index.subspan(last_epoch));
 }
 
-// Walks over the documents in shuffled order. Each sample takes sequence + extra tokens and the next one begins where its own
+// The way over the documents in shuffled order. Each sample takes sequence + extra tokens and the next one begins where its own
 // tokens end, `extra` before.
-template <class Number>
-void fill_sample_index(std::span<Number> index, DocumentLengths lengths, std::span<const int32_t> document_index,
-                       const GptIndexRequest& request) {
-  constexpr size_t kAhead = 32;  // documents come in random order, so their lengths are fetched in time
-  const int64_t extra = request.extra();
-  size_t at = 0;
-  int64_t offset = 0;
-  for (size_t entry = 2; entry < index.size(); entry += 2) {  // the first sample begins at (0, 0)
-    int64_t remaining = request.sequence + extra;
-    while (remaining != 0) {
-      if (at + kAhead < document_index.size()) lengths.prefetch(document_index[at + kAhead]);
-      const int64_t available = lengths[document_index[at]] - offset;
+template <class Document>
+class SampleWalk {
+ public:
+  SampleWalk(DocumentLengths lengths, std::span<const Document> documents, const GptIndexRequest& request)
+      : lengths_(lengths), documents_(documents), sequence_(request.sequence), extra_(request.extra()) {}
+
+  TokenPosition after(TokenPosition at) const {
+    auto& [position, offset] = at;
+    for (int64_t remaining = sequence_ + extra_; remaining != 0;) {
+      if (position + kAhead < std::ssize(documents_)) lengths_.prefetch(document(position + kAhead));
+      const int64_t available = lengths_[document(position)] - offset;
       if (remaining <= available) {
-        offset += remaining - extra;
+        offset += remaining - extra_;
         break;
       }
       remaining -= available;
-      if (at + 1 == document_index.size()) {  // a last sample that is not full
-        offset = lengths[document_index[at]] - extra;
+      if (position + 1 == std::ssize(documents_)) {  // a last sample that is not full
+        offset = lengths_[document(position)] - extra_;
         break;
       }
-      ++at;
+      ++position;
       offset = 0;
     }
-    index[entry] = static_cast<Number>(at);
-    index[entry + 1] = static_cast<Number>(offset);
+    return at;
+  }
+
+ private:
+  static constexpr int64_t kAhead = 32;  // documents come in random order, so their lengths are fetched in time
+
+  int64_t document(int64_t position) const { return documents_[static_cast<size_t>(position)]; }
+
+  DocumentLengths lengths_;
+  std::span<const Document> documents_;
+  int64_t sequence_, extra_;
+};
+
+template <class Number, class Document>
+void fill_sample_index(std::span<Number> index, int64_t stride, int64_t samples, const SampleWalk<Document>& walk) {
+  TokenPosition at;
+  for (int64_t sample = 0;; ++sample, at = walk.after(at)) {
+    if (sample % stride == 0) {
+      const auto entry = static_cast<size_t>(2 * (sample / stride));
+      index[entry] = static_cast<Number>(at.document_position);
+      index[entry + 1] = static_cast<Number>(at.offset);
+    }
+    if (sample == samples) return;
   }
 }
 
@@ -115,34 +136,72 @@ GptIndexPlan plan_gpt_index(const GptIndexRequest& request, int64_t tokens_per_e
   return plan;
 }
 
-GptIndex build_gpt_index(DocumentLengths lengths, const GptIndexRequest& request, const GptIndexPaths& paths) {
+namespace {
+
+template <class Document>
+void fill_documents_and_samples(NewNumbers& document_index, NewNumbers& sample_index, int64_t stride, const GptIndexPlan& plan,
+                                DocumentLengths lengths, const GptIndexRequest& request, NumpyRandomState& random) {
+  const std::span<Document> documents = document_index.as<Document>();
+  fill_document_index(documents, request, plan, random);
+  const SampleWalk<Document> walk(lengths, documents, request);
+  if (plan.sample_index.type == NumberType::int32)
+    fill_sample_index(sample_index.as<int32_t>(), stride, plan.samples, walk);
+  else
+    fill_sample_index(sample_index.as<int64_t>(), stride, plan.samples, walk);
+}
+
+template <class Document>
+TokenPosition walk_on(TokenPosition at, int64_t samples, const NumberArray& documents, DocumentLengths lengths,
+                      const GptIndexRequest& request) {
+  const std::span<const Document> numbers(reinterpret_cast<const Document*>(documents.data()),
+                                          static_cast<size_t>(documents.size()));
+  const SampleWalk<Document> walk(lengths, numbers, request);
+  for (; samples > 0; --samples) at = walk.after(at);
+  return at;
+}
+
+}  // namespace
+
+TokenPosition GptIndex::position(int64_t index, DocumentLengths lengths, const GptIndexRequest& request) const {
+  const int64_t entry = 2 * (index / stride);
+  const TokenPosition begin{sample_index[entry], sample_index[entry + 1]};
+  if (document_index.type() == NumberType::uint16)
+    return walk_on<uint16_t>(begin, index % stride, document_index, lengths, request);
+  return walk_on<int32_t>(begin, index % stride, document_index, lengths, request);
+}
+
+GptIndex build_gpt_index(DocumentLengths lengths, const GptIndexRequest& request, IndexForm form, const GptIndexPaths& paths) {
   CHECK(0 <= request.documents.begin && request.documents.begin < request.documents.end);
   CHECK(request.documents.end <= lengths.size());
   if (request.seed > kMostUint32)
     throw UserError("model.seed={} is too large: the order of the samples takes seeds up to 4294967295", request.seed);
   GptIndex index;
   index.plan = plan_gpt_index(request, count_tokens(lengths, request.documents));
+  NpyShape document_shape = index.plan.document_index, sample_shape = index.plan.sample_index;
+  if (form == IndexForm::compact) {
+    constexpr int64_t kStride = 64;
+    index.stride = kStride;
+    sample_shape.rows = index.plan.samples / kStride + 1;
+    if (request.documents.end <= kMostUint16) document_shape.type = NumberType::uint16;
+  }
 
   // One generator for both shuffles, documents first.
   NumpyRandomState random(static_cast<uint32_t>(request.seed));
   struct Arrays {
     NewNumbers documents, samples, shuffle;
   };
-  const auto arrays = std::make_shared<Arrays>(Arrays{.documents = NewNumbers(paths.document_index, index.plan.document_index),
-                                                      .samples = NewNumbers(paths.sample_index, index.plan.sample_index),
+  const auto arrays = std::make_shared<Arrays>(Arrays{.documents = NewNumbers(paths.document_index, document_shape),
+                                                      .samples = NewNumbers(paths.sample_index, sample_shape),
                                                       .shuffle = NewNumbers(paths.shuffle_index, index.plan.shuffle_index)});
-  const std::span<int32_t> documents = arrays->documents.as<int32_t>();
-  fill_document_index(documents, request, index.plan, random);
-  if (index.plan.sample_index.type == NumberType::int32)
-    fill_sample_index(arrays->samples.as<int32_t>(), lengths, documents, request);
-  else
-    fill_sample_index(arrays->samples.as<int64_t>(), lengths, documents, request);
+  const auto fill =
+      document_shape.type == NumberType::uint16 ? fill_documents_and_samples<uint16_t> : fill_documents_and_samples<int32_t>;
+  fill(arrays->documents, arrays->samples, index.stride, index.plan, lengths, request, random);
+  arrays->documents.commit();
+  arrays->samples.commit();
   if (index.plan.shuffle_index.type == NumberType::uint32)
     fill_shuffle_index(arrays->shuffle.as<uint32_t>(), index.plan, random);
   else
     fill_shuffle_index(arrays->shuffle.as<int64_t>(), index.plan, random);
-  arrays->documents.commit();
-  arrays->samples.commit();
   arrays->shuffle.commit();
   index.document_index = arrays->documents.numbers();
   index.sample_index = arrays->samples.numbers();

@@ -55,13 +55,15 @@ class GptIndex {
  public:
   int64_t samples() const { return shuffle_index.size(); }
 
-  // Where sample number `index` of the unshuffled order begins; the one after the last marks the end.
-  TokenPosition position(int64_t index) const { return {sample_index[2 * index], sample_index[2 * index + 1]}; }
+  // Where sample number `index` of the unshuffled order begins; the one after the last marks the end. `lengths` and `request`
+  // are those that the index was made for.
+  TokenPosition position(int64_t index, DocumentLengths lengths, const GptIndexRequest& request) const;
 
   GptIndexPlan plan;
-  NumberArray document_index;           // every document of the split once per epoch, shuffled
-  NumberArray sample_index;             // [samples + 1][2] where each sample begins
-  NumberArray shuffle_index;            // [samples] the order in which samples are taken
+  NumberArray document_index;  // every document of the split once per epoch, shuffled
+  NumberArray sample_index;    // [samples / stride + 1][2] where each sample begins, or every stride-th
+  NumberArray shuffle_index;   // [samples] the order in which samples are taken
+  int64_t stride = 1;
   std::shared_ptr<const void> storage;  // what the arrays lie in
 };
 
@@ -70,9 +72,14 @@ struct GptIndexPaths {
   std::filesystem::path document_index, sample_index, shuffle_index;
 };
 
-// Makes the index; files are complete and durable when it returns, the last of them the shuffle index. Memory does not grow with
-// the index when it goes to files.
-GptIndex build_gpt_index(DocumentLengths lengths, const GptIndexRequest& request, const GptIndexPaths& paths = {});
+// The arrays as Megatron has them, or smaller ones that say the same: document numbers in two bytes where they fit, and the
+// beginning of every 64th sample, from which the others are found by walking on.
+enum class IndexForm : uint8_t { megatron, compact };
+
+// Makes the index; files are complete and durable when it returns, the last of them the shuffle index. One that goes to files takes
+// no more than a gibibyte of memory, and what the system has to spare.
+GptIndex build_gpt_index(DocumentLengths lengths, const GptIndexRequest& request, IndexForm form,
+                         const GptIndexPaths& paths = {});
 
 // The tokens of the split, counted one document after the other. UserError when they are too many to count.
 int64_t count_tokens(DocumentLengths lengths, Range documents);

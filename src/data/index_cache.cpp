@@ -74,7 +74,7 @@ void check_fit(const GptIndex& index, DocumentLengths lengths, const GptIndexReq
     const int64_t sample = samples <= kPlaces ? place : place * (samples / kPlaces);
     if (sample >= samples) break;
     if (const int64_t shuffled = index.shuffle_index[sample]; shuffled < 0 || shuffled >= samples) refuse(sample);
-    const TokenPosition begin = index.position(sample), end = index.position(sample + 1);
+    const TokenPosition begin = index.position(sample, lengths, request), end = index.position(sample + 1, lengths, request);
     if (begin.document_position < 0 || begin.document_position > end.document_position ||
         end.document_position >= index.document_index.size())
       refuse(sample);
@@ -178,10 +178,10 @@ GptIndex open_or_build_index(const IndexPlace& place, DocumentLengths lengths, c
   if (const int64_t counted = count_tokens(lengths, request.documents); counted != tokens_per_epoch)
     throw UserError("the lengths of documents {} to {} add up to {} tokens, but {} lie there; run trireme data verify",
                     request.documents.begin, request.documents.end, counted, tokens_per_epoch);
-  if (paths.shuffle_index.empty()) return build_gpt_index(lengths, request);
+  if (paths.shuffle_index.empty()) return build_gpt_index(lengths, request, IndexForm::compact);
   try {
     if (const auto folder = paths.shuffle_index.parent_path(); !folder.empty()) create_folders(folder);
-    GptIndex index = build_gpt_index(lengths, request, paths);
+    GptIndex index = build_gpt_index(lengths, request, IndexForm::megatron, paths);
     if (!place.description_path.empty()) {
       MappedOutput description = MappedOutput::create(place.description_path, std::ssize(place.description));
       std::ranges::copy(bytes_of(place.description), description.bytes().begin());
@@ -191,7 +191,7 @@ GptIndex open_or_build_index(const IndexPlace& place, DocumentLengths lengths, c
   } catch (const Failure& failure) {
     notice(fmt::format("the sample index stays in memory: {}; set model.data.index_mapping_dir to a folder that can be written",
                        failure.what()));
-    return build_gpt_index(lengths, request);
+    return build_gpt_index(lengths, request, IndexForm::compact);
   }
 }
 

@@ -20,8 +20,9 @@ struct TypeName {
   std::string_view descr;  // as numpy writes it
   const char* name;
 };
-constexpr std::array<TypeName, 5> kTypeNames{{{NumberType::uint8, "|u1", "uint8"},
+constexpr std::array<TypeName, 6> kTypeNames{{{NumberType::uint8, "|u1", "uint8"},
                                               {NumberType::int16, "<i2", "int16"},
+                                              {NumberType::uint16, "<u2", "uint16"},
                                               {NumberType::int32, "<i4", "int32"},
                                               {NumberType::uint32, "<u4", "uint32"},
                                               {NumberType::int64, "<i8", "int64"}}};
@@ -36,7 +37,7 @@ class HeaderParser {
   NpyShape parse() {
     const std::string_view descr = word_after("'descr':", "'", "'");
     const auto type = std::ranges::find(kTypeNames, descr, &TypeName::descr);
-    if (type == kTypeNames.end()) refuse(fmt::format("numbers of type '{}'; indices have <i4, <u4, <i8, <i2 or |u1", descr));
+    if (type == kTypeNames.end()) refuse(fmt::format("numbers of type '{}'; indices have <i4, <u4, <i8, <i2, <u2 or |u1", descr));
     if (word_after("'fortran_order':", "", ",") != "False") refuse("the array is in column order");
     NpyShape shape{.type = type->type, .rows = 0, .columns = 0};
     std::vector<int64_t> dimensions = numbers(word_after("'shape':", "(", ")"));
@@ -133,16 +134,31 @@ NpyFile::NpyFile(const std::filesystem::path& path) {
   data_ = bytes.data() + data_at;
 }
 
-NewNumbers::NewNumbers(const std::filesystem::path& path, const NpyShape& shape) : shape_(shape) {
-  if (path.empty()) {
-    memory_.resize(static_cast<size_t>(ceil_div(shape.bytes(), 8)));
-    data_ = std::as_writable_bytes(std::span(memory_)).first(static_cast<size_t>(shape.bytes()));
+NewNumbers::NewNumbers(const std::filesystem::path& path, const NpyShape& shape) : path_(path), shape_(shape) {
+  constexpr int64_t kMostInMemory = int64_t{1} << 30;
+  if (!path.empty() && shape.bytes() > kMostInMemory) {
+    create_file();
     return;
   }
-  const std::string header = make_header(shape);
-  file_.emplace(MappedOutput::create(path, std::ssize(header) + shape.bytes()));
+  memory_ = LargeArray<std::byte>(static_cast<size_t>(shape.bytes()));
+  data_ = memory_.span();
+}
+
+void NewNumbers::create_file() {
+  const std::string header = make_header(shape_);
+  file_.emplace(MappedOutput::create(path_, std::ssize(header) + shape_.bytes()));
   std::memcpy(file_->bytes().data(), header.data(), header.size());
   data_ = file_->bytes().subspan(header.size());
+}
+
+void NewNumbers::commit() {
+  if (path_.empty()) return;
+  if (!file_) {
+    create_file();
+    std::ranges::copy(memory_.span(), data_.begin());
+    memory_ = {};
+  }
+  file_->commit();
 }
 
 }  // namespace trireme

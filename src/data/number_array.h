@@ -8,13 +8,14 @@
 
 namespace trireme {
 
-enum class NumberType : uint8_t { uint8, int16, int32, uint32, int64 };
+enum class NumberType : uint8_t { uint8, int16, uint16, int32, uint32, int64 };
 
 inline constexpr int64_t size_of(NumberType type) {
   switch (type) {
     case NumberType::uint8:
       return 1;
     case NumberType::int16:
+    case NumberType::uint16:
       return 2;
     case NumberType::int32:
     case NumberType::uint32:
@@ -40,6 +41,8 @@ class NumberArray {
         return load<uint8_t>(index);
       case NumberType::int16:
         return load<int16_t>(index);
+      case NumberType::uint16:
+        return load<uint16_t>(index);
       case NumberType::int32:
         return load<int32_t>(index);
       case NumberType::uint32:

@@ -4,11 +4,11 @@
 #include <map>
 
 #include "base/error.h"
-#include "data/byte_tokenizer.h"
 #include "data/flat_dataset.h"
 #include "data/gpt_dataset.h"
 #include "data/mock_data.h"
 #include "data/open_indexed.h"
+#include "data/recipe_tokenizer.h"
 #include "data/text_corpus.h"
 #include "data/text_files.h"
 
@@ -30,7 +30,7 @@ DataKind kind_of(const DataSettings& settings) {
 std::unique_ptr<Dataset> over_corpus(std::unique_ptr<const Corpus> corpus, Range documents, int64_t vocabulary, int64_t sequence,
                                      int64_t samples_needed, uint64_t seed) {
   const GptIndexRequest request{.documents = documents, .sequence = sequence, .samples_needed = samples_needed, .seed = seed};
-  GptIndex index = build_gpt_index(corpus->document_lengths(), request);
+  GptIndex index = build_gpt_index(corpus->document_lengths(), request, IndexForm::compact);
   return std::make_unique<GptDataset>(std::move(corpus), std::move(index), request, vocabulary, "model.data");
 }
 
@@ -41,12 +41,9 @@ std::unique_ptr<Dataset> open_mock(int64_t vocabulary, Split split, int64_t sequ
   return over_corpus(std::move(corpus), owned, vocabulary, sequence, samples_needed, seed);
 }
 
-std::unique_ptr<Dataset> open_text(const DataSettings& settings, int64_t vocabulary, Split split, int64_t sequence,
-                                   int64_t samples_needed, uint64_t seed) {
-  const ByteTokenizer tokenizer;
-  if (vocabulary < tokenizer.vocabulary())
-    throw UserError("model.vocab_size={} is too small for text read as bytes; use 0 or at least {}", vocabulary,
-                    tokenizer.vocabulary());
+std::unique_ptr<Dataset> open_text(const DataSettings& settings, const Tokenizer& tokenizer, const DatasetRequest& request,
+                                   Split split) {
+  const int64_t sequence = request.sequence;
   SplitFractions fractions = parse_splits(settings.splits_string);
   if (has_own_datasets(settings)) {
     fractions = {};
@@ -59,13 +56,32 @@ std::unique_ptr<Dataset> open_text(const DataSettings& settings, int64_t vocabul
         "{}; give {} a larger share or more text",
         settings.splits_string, corpus->tokens(), name_of(split), sequence + 1, name_of(split));
   const auto documents = corpus->document_lengths().size();
-  return over_corpus(std::move(corpus), {0, documents}, vocabulary, sequence, samples_needed, seed);
+  return over_corpus(std::move(corpus), {0, documents}, request.vocabulary, sequence,
+                     *request.samples_needed[static_cast<size_t>(split)], request.seed);
+}
+
+// The tokenizer of a recipe, which must suit its model. None for mock data, and where it is not needed and cannot be read.
+std::unique_ptr<Tokenizer> open_tokenizer(DataKind kind, const DatasetRequest& request) {
+  if (kind == DataKind::mock || kind == DataKind::mock_legacy) return nullptr;
+  const RecipeTokenizer named = named_tokenizer(request.tokenizer);
+  if (kind != DataKind::text && named.kind != RecipeTokenizer::Kind::files) return nullptr;
+  std::unique_ptr<Tokenizer> tokenizer = named.open();
+  require_vocabulary(request.vocabulary, *tokenizer, named);
+  if (kind == DataKind::text && tokenizer->end_of_document() < 0)
+    throw UserError("{} has no token that ends a document, such as <|endoftext|>; text needs one", named.description());
+  return tokenizer;
 }
 
 }  // namespace
 
-int64_t default_vocabulary(const DataSettings& settings) {
-  return kind_of(settings) == DataKind::text ? ByteTokenizer().vocabulary() : kMockVocabulary;
+int64_t default_vocabulary(const DataSettings& settings, const TokenizerSettings& tokenizer) {
+  const DataKind kind = kind_of(settings);
+  if (kind == DataKind::mock || kind == DataKind::mock_legacy) return kMockVocabulary;
+  const RecipeTokenizer named = named_tokenizer(tokenizer);
+  if (kind != DataKind::text && named.kind == RecipeTokenizer::Kind::bytes) return kMockVocabulary;
+  if (kind != DataKind::text && named.kind == RecipeTokenizer::Kind::foreign)
+    throw UserError("model.vocab_size must be given: the tokens of {} cannot be counted here", named.description());
+  return named.open()->vocabulary();
 }
 
 bool has_own_datasets(const DataSettings& settings) {
@@ -85,8 +101,11 @@ std::string prefix_key(const DataSettings& settings, Split split) {
 DatasetRequest training_request(const Settings& settings) {
   const TrainerSettings& trainer = settings.trainer;
   const ModelSettings& model = settings.model;
-  DatasetRequest request{
-      .vocabulary = model.vocab_size, .sequence = model.encoder_seq_length, .seed = model.seed, .samples_needed = {}};
+  DatasetRequest request{.vocabulary = model.vocab_size,
+                         .tokenizer = model.tokenizer,
+                         .sequence = model.encoder_seq_length,
+                         .seed = model.seed,
+                         .samples_needed = {}};
   request.samples_needed[static_cast<size_t>(Split::train)] = trainer.max_steps * model.global_batch_size;
   std::optional<int64_t>& validation = request.samples_needed[static_cast<size_t>(Split::validation)];
   if (trainer.val_check_interval > 0 && trainer.limit_val_share > 0)
@@ -101,8 +120,9 @@ DatasetsBySplit open_datasets(const DataSettings& settings, const DatasetRequest
   if (asked.sequence < 1 || asked.sequence > kLongestSequence)
     throw UserError("model.encoder_seq_length={} is not possible; use 1 to {}", asked.sequence, kLongestSequence);
   DatasetRequest request = asked;
-  if (request.vocabulary == 0) request.vocabulary = default_vocabulary(settings);
+  if (request.vocabulary == 0) request.vocabulary = default_vocabulary(settings, request.tokenizer);
   const DataKind kind = kind_of(settings);
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(kind, request);
   if (kind == DataKind::mmap) return open_indexed_datasets(settings, request, notice);
   if (kind == DataKind::flat || kind == DataKind::llmc) return open_flat_datasets(settings, request);
   DatasetsBySplit datasets;
@@ -116,7 +136,7 @@ DatasetsBySplit open_datasets(const DataSettings& settings, const DatasetRequest
     else if (kind == DataKind::mock_legacy)
       dataset = std::make_unique<LegacyMockDataset>(*samples, request.sequence, request.vocabulary, request.seed);
     else
-      dataset = open_text(settings, request.vocabulary, split, request.sequence, *samples, request.seed);
+      dataset = open_text(settings, *tokenizer, request, split);
   }
   return datasets;
 }

@@ -17,7 +17,8 @@ using DatasetsBySplit = std::array<std::unique_ptr<Dataset>, kSplits>;
 
 struct DatasetRequest {
   int64_t vocabulary = 0;  // 0: default_vocabulary
-  int64_t sequence = 0;    // T
+  TokenizerSettings tokenizer = {};
+  int64_t sequence = 0;  // T
   uint64_t seed = 0;
   std::array<std::optional<int64_t>, kSplits> samples_needed;  // of each split that is wanted; 0: of one epoch
 };
@@ -33,16 +34,16 @@ std::string prefix_key(const DataSettings& settings, Split split);  // "model.da
 // share of the validation data is wanted.
 DatasetRequest training_request(const Settings& settings);
 
-// The vocabulary that model.data asks for when model.vocab_size is 0. Opens no file.
-int64_t default_vocabulary(const DataSettings& settings);
+// The vocabulary where model.vocab_size is 0: that of the tokenizer, or GPT-2's where there is none.
+int64_t default_vocabulary(const DataSettings& settings, const TokenizerSettings& tokenizer);
 
 // The wanted splits, each with at least the samples it needs, in an order that follows from the seed. UserError when the recipe
-// or its files do not allow it.
+// or its files do not allow it, or when the tokenizer that it names has more tokens than the model.
 //
 // data_impl  mmap         Megatron's .bin/.idx, one dataset or a blend (open_indexed.h)
 //            mock         counting documents, Megatron core's; its splits are always equal thirds, whatever splits_string says
 //            mock_legacy  uniform random tokens and targets, the same for every split
-//            text         the files of data_prefix, one token per byte
+//            text         the files of data_prefix by model.tokenizer, or one token per byte
 //            flat, llmc   files of tokens without documents (flat_dataset.h)
 DatasetsBySplit open_datasets(const DataSettings& settings, const DatasetRequest& request, const DataNotice& notice);
 

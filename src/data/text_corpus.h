@@ -10,6 +10,7 @@
 
 #include "data/corpus.h"
 #include "data/splits.h"
+#include "data/token_type.h"
 #include "data/tokenizer.h"
 
 namespace trireme {
@@ -18,13 +19,16 @@ class TextCorpus final : public Corpus {
  public:
   TextCorpus(const std::vector<std::string>& files, const Tokenizer& tokenizer, const SplitFractions& fractions, Split split);
 
-  int64_t tokens() const { return static_cast<int64_t>(tokens_.size()); }
+  int64_t tokens() const { return static_cast<int64_t>(tokens_.size()) / size_of(type_); }
   DocumentLengths document_lengths() const override { return lengths_; }
   void read(int64_t document, int64_t offset, std::span<int32_t> tokens) const override;
 
  private:
-  std::vector<uint16_t> tokens_;  // of the split alone; half the size of int32, and enough for every vocabulary used on text
-  std::vector<int64_t> starts_;   // where in tokens_ each document begins
+  std::byte* place_of(int64_t token) { return tokens_.data() + token * size_of(type_); }
+
+  TokenType type_;
+  std::vector<std::byte> tokens_;  // of the split alone
+  std::vector<int64_t> starts_;    // the first token of each document
   std::vector<int64_t> lengths_;
 };
 

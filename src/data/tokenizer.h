@@ -37,6 +37,9 @@ class Tokenizer {
   // The text of tokens. The end of document is left out; a number that is no token becomes U+FFFD, since a model whose
   // vocabulary was rounded up can produce one.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
+
+  // Whether a text that is cut after a line feed between a printable character and a letter has the same tokens as the whole.
+  virtual bool can_be_cut_at_lines() const = 0;
 };
 
 }  // namespace trireme

@@ -184,7 +184,7 @@ void DownloadItem::next_source(const std::string& reason) {
 
 int64_t DownloadItem::bytes_done() const {
   if (stage_ == Stage::ended) return result_.bytes;
-  return partial_ && stage_ != Stage::opening ? partial_->bytes_done() : 0;
+  return stage_ != Stage::opening && partial_ ? partial_->bytes_done() : 0;
 }
 
 }  // namespace trireme

@@ -31,6 +31,7 @@ Downloader::~Downloader() = default;
 
 std::vector<DownloadResult> Downloader::run(const std::function<void()>& progress) {
   std::vector<std::jthread> threads;
+  threads.reserve(static_cast<size_t>(options_.parallel));
   working_ = options_.parallel;
   for (int i = 0; i < options_.parallel; ++i) threads.emplace_back([this] { work(); });
   double saved_at = system_clock().seconds();

@@ -161,6 +161,7 @@ FetchPlan plan_fetch(const FetchRequest& request) {
   FetchPlan plan{.output = request.output, .entries = find_entries(request)};
   ThreadPool pool(std::min(request.download.parallel, std::max(static_cast<int>(plan.entries.size()), 1)));
   std::vector<SourceReader> readers;
+  readers.reserve(static_cast<size_t>(pool.size()));
   for (int i = 0; i < pool.size(); ++i) readers.emplace_back(limits_of(request.download));
   pool.run_on_threads(narrow<int64_t>(plan.entries.size()), [&](int64_t i, int thread) {
     probe_entry(plan.entries[static_cast<size_t>(i)], request, readers[static_cast<size_t>(thread)]);

@@ -1,13 +1,13 @@
 #include "fetch/http_headers.h"
 
 #include <fmt/format.h>
-#include <time.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <cstdio>
+#include <ctime>
 
 #include "config/tree.h"
 

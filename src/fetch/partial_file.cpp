@@ -43,8 +43,8 @@ PartialFile::PartialFile(fs::path target)
       file_(open_bytes(bytes_path_)) {}
 
 void PartialFile::begin(const RemoteFile& remote, int64_t chunk_bytes, Resume resume) {
+  const std::lock_guard hash_lock(hash_mutex_);  // always before the other
   const std::unique_lock lock(mutex_);
-  const std::lock_guard hash_lock(hash_mutex_);
   ++generation_;
   hash_ = Sha256();
   chunks_.clear();
@@ -237,7 +237,7 @@ void PartialFile::commit() {
 fs::path PartialFile::keep_aside() {
   const std::lock_guard state_lock(state_mutex_);
   ended_ = true;
-  const fs::path aside = target_.string() + std::string(kMismatch);
+  fs::path aside = target_.string() + std::string(kMismatch);
   std::error_code failed;
   fs::rename(bytes_path_, aside, failed);
   if (failed) throw Failure("cannot write {}: {}", aside.string(), failed.message());

@@ -123,6 +123,7 @@ FetchReport carry_out(const PushPlan& plan, const DownloadOptions& options,
   uploader.working_ = options.parallel;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(static_cast<size_t>(options.parallel));
     for (int i = 0; i < options.parallel; ++i) threads.emplace_back([&] { uploader.work(); });
     for (bool working = true; working;) {
       std::this_thread::sleep_for(kRefresh);

@@ -105,7 +105,7 @@ std::optional<RemoteObject> parse_azcopy_line(std::string_view line, const std::
   return object;
 }
 
-std::string without_bucket(std::string key, const Location& prefix) {
+std::string without_bucket(const std::string& key, const Location& prefix) {
   const std::string bucket = shown(with_path(prefix, ""));
   return key.starts_with(bucket) ? key.substr(bucket.size()) : key;
 }

@@ -5,162 +5,261 @@
 namespace trireme {
 namespace {
 
+bool recomputes_all(const ModelSettings& model) { return model.activations_checkpoint_granularity == RecomputeGranularity::full; }
+bool is_uniform(const ModelSettings& model) { return model.activations_checkpoint_method == RecomputeMethod::uniform; }
+
 // Which layers are recomputed, and in which groups.
 std::vector<ActivationTable::Layer> plan_recompute(const ModelSettings& model, int64_t L) {
   const int64_t k = model.activations_checkpoint_num_layers;
-  const bool full = model.activations_checkpoint_granularity == RecomputeGranularity::full;
-  const bool uniform = model.activations_checkpoint_method == RecomputeMethod::uniform;
   std::vector<ActivationTable::Layer> plan;
   for (int64_t layer = 0; layer < L; ++layer) {
-    const bool recomputed = full && (uniform || layer < k);
-    const int64_t group_begin = recomputed && uniform ? layer / k * k : layer;
+    const bool recomputed = recomputes_all(model) && (is_uniform(model) || layer < k);
+    const int64_t group_begin = recomputed && is_uniform(model) ? layer / k * k : layer;
     plan.push_back({.group_begin = group_begin, .recomputed = recomputed});
   }
   return plan;
 }
 
-int64_t largest_group(const std::vector<ActivationTable::Layer>& plan) {
-  int64_t largest = 0;
-  for (size_t layer = 0; layer < plan.size(); ++layer)
-    if (plan[layer].recomputed) largest = std::max(largest, static_cast<int64_t>(layer) - plan[layer].group_begin + 1);
-  return largest;
+// Layers of the longest group.
+int64_t recompute_group(const ModelSettings& model, int64_t L) {
+  const int64_t k = model.activations_checkpoint_num_layers;
+  if (!recomputes_all(model) || k == 0) return 0;
+  return is_uniform(model) ? std::min(k, L) : 1;
 }
 
-// An input of a linear layer, [N,width]. Its FP8 values are read at once, in forward; only the transposed copy is kept.
-Operand with_input_copies(Operand input, int64_t N, int64_t width, const Fp8State* fp8, const SharedActivations& shared,
-                          const Tensor& transposed, Arena& arena) {
-  if (fp8 == nullptr) return input;
-  input.fp8.values = shared.fp8_values.flat_range(0, {N, width});
-  input.fp8.transposed = transposed ? transposed : arena.take({width, N}, fp8->input_dtype());
-  return input;
-}
+int64_t up_width(const ModelSettings& model, const Dims& d) { return is_gated(model.activation) ? 2 * d.F : d.F; }
 
-// An output gradient, [N,width].
-Operand with_gradient_copies(Operand gradient, int64_t N, int64_t width, const Fp8State* fp8, Arena& arena) {
-  if (fp8 == nullptr) return gradient;
-  gradient.fp8.values = arena.take({N, width}, fp8->output_grad_dtype());
-  gradient.fp8.transposed = arena.take({width, N}, fp8->output_grad_dtype());
-  gradient.fp8.column_sums = arena.take({ceil_div(N, Fp8Copy::kSumRows), width}, DType::f32);
-  return gradient;
-}
-
-// The same memory with the scales of block i.
-BlockActivations of_block(BlockActivations a, const Fp8State* fp8, int64_t i) {
-  if (fp8 == nullptr) return a;
-  fp8->assign_input(i, BlockLinear::qkv, a.normed1.fp8);
-  fp8->assign_input(i, BlockLinear::out, a.attended.fp8);
-  fp8->assign_input(i, BlockLinear::up, a.normed2.fp8);
-  fp8->assign_input(i, BlockLinear::down, a.activated.fp8);
+// Everything but the inputs of linear layers.
+BlockActivations take_saved(const ModelSettings& model, const Dims& d, DType dtype, Arena& arena) {
+  const bool has_mean = model.normalization != Normalization::rmsnorm;
+  const auto statistic = [&] { return arena.take({d.R}, DType::f32); };
+  BlockActivations a;
+  a.sum1 = arena.take({d.R, d.C}, dtype);
+  if (has_mean) a.mean1 = statistic();
+  a.rstd1 = statistic();
+  a.qkv = arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype);
+  a.lse = arena.take({d.B, d.H, d.T}, DType::f32);
+  if (!model.parallel_residual) a.sum2 = arena.take({d.R, d.C}, dtype);
+  if (has_mean) a.mean2 = statistic();
+  a.rstd2 = statistic();
+  a.up = arena.take({d.N(), up_width(model, d)}, dtype);
   return a;
 }
-BlockWorkspace of_block(const ModelSettings& model, BlockWorkspace w, const Fp8State* fp8, int64_t i) {
-  if (fp8 == nullptr) return w;
-  // With a parallel residual and no dropout both branches have the same gradient, and it has one copy.
-  const bool one_gradient = model.parallel_residual && model.hidden_dropout == 0;
-  fp8->assign_output_grad(i, BlockLinear::qkv, w.d_qkv.fp8);
-  fp8->assign_output_grad(i, BlockLinear::out, w.d_attention_branch.fp8);
-  fp8->assign_output_grad(i, BlockLinear::up, w.d_up.fp8);
-  fp8->assign_output_grad(i, one_gradient ? BlockLinear::out : BlockLinear::down, w.d_mlp_branch.fp8);
-  return w;
+
+Tensor take_attended(const Dims& d, DType dtype, Arena& arena) { return arena.take({d.B, d.T, d.H, d.D}, dtype); }
+
+// The inputs that selective recompute rebuilds.
+LinearInputs take_rebuilt(const Dims& d, DType dtype, Arena& arena) {
+  return {.normed1 = arena.take({d.R, d.C}, dtype),
+          .attended = {},
+          .normed2 = arena.take({d.R, d.C}, dtype),
+          .activated = arena.take({d.N(), d.F}, dtype)};
 }
 
-SharedActivations make_shared_activations(const ModelSettings& model, const Dims& d, DType dtype, const Fp8State* fp8,
-                                          const BlockWorkspace& w, Arena& scratch) {
-  const int64_t N = d.N();
-  const bool rebuilds = model.activations_checkpoint_granularity == RecomputeGranularity::selective;
-  SharedActivations shared;
-  if (fp8 == nullptr) {
-    if (rebuilds)
-      shared = {.normed1 = scratch.take({N, d.C}, dtype),
-                .normed2 = scratch.take({N, d.C}, dtype),
-                .activated = scratch.take({N, d.F}, dtype)};
-    return shared;
-  }
-  // Beside their copies these are only worked in, in forward; the gradients whose memory it is come later.
-  shared.normed1 = shared.normed2 = w.d_normed1;
-  shared.activated = w.d_up.Tensor::reshaped({w.d_up.count()}).flat_range(0, {N, d.F});
-  shared.fp8_values = scratch.take({N * std::max({d.C, d.F, d.H * d.D})}, fp8->input_dtype());
-  if (rebuilds) {
-    shared.normed1_transposed = scratch.take({d.C, N}, fp8->input_dtype());
-    shared.normed2_transposed = scratch.take({d.C, N}, fp8->input_dtype());
-    shared.activated_transposed = scratch.take({d.F, N}, fp8->input_dtype());
-  }
-  return shared;
+LinearInputs take_inputs(const Dims& d, DType dtype, Arena& arena) {
+  LinearInputs inputs = take_rebuilt(d, dtype, arena);
+  inputs.attended = take_attended(d, dtype, arena);
+  return inputs;
+}
+
+LinearInputs inputs_of(const BlockActivations& a) {
+  return {.normed1 = a.normed1, .attended = a.attended, .normed2 = a.normed2, .activated = a.activated};
+}
+
+// Puts those that are there in their places.
+void set_inputs(BlockActivations& a, const LinearInputs& inputs) {
+  if (inputs.normed1) a.normed1 = inputs.normed1;
+  if (inputs.attended) a.attended = inputs.attended;
+  if (inputs.normed2) a.normed2 = inputs.normed2;
+  if (inputs.activated) a.activated = inputs.activated;
+}
+
+// With FP8 the wide inputs are only worked in, but for what attention's backward reads, and the values read at once, in forward:
+// all of it is memory that blocks share, part of it that of gradients, which come later.
+LinearInputs make_fp8_inputs(const Dims& d, const BlockWorkspace& w, const Fp8State& fp8, Arena& arena) {
+  const Tensor up = w.gradients.d_up.Tensor::reshaped({w.gradients.d_up.count()});
+  const Tensor values = arena.take({d.N() * std::max({d.C, d.F, d.H * d.D})}, fp8.input_dtype());
+  const auto input = [&](const Tensor& wide, int64_t width, Wide keep) {
+    Operand made(wide, {}, keep);
+    made.fp8.values = values.flat_range(0, {d.N(), width});
+    return made;
+  };
+  return {.normed1 = input(w.d_normed1, d.C, Wide::scratch),
+          .attended = input({}, d.H * d.D, Wide::kept),
+          .normed2 = input(w.d_normed1, d.C, Wide::scratch),
+          .activated = input(up.flat_range(0, {d.N(), d.F}), d.F, Wide::scratch)};
+}
+
+// Of those, the copies that are kept.
+LinearInputs take_fp8_rebuilt(const Dims& d, const SharedWorkspace& shared, Arena& arena) {
+  LinearInputs inputs = shared.fp8_inputs;
+  for (Operand* input : {&inputs.normed1, &inputs.normed2, &inputs.activated})
+    input->fp8.transposed = arena.take({input->fp8.values.shape[1], d.N()}, shared.fp8->input_dtype());
+  return inputs;
+}
+
+Operand take_fp8_attended(const Dims& d, DType dtype, const SharedWorkspace& shared, Arena& arena) {
+  Operand attended(take_attended(d, dtype, arena), shared.fp8_inputs.attended.fp8, Wide::kept);
+  attended.fp8.transposed = arena.take({d.H * d.D, d.N()}, shared.fp8->input_dtype());
+  return attended;
+}
+
+LinearInputs take_fp8_inputs(const Dims& d, DType dtype, const SharedWorkspace& shared, Arena& arena) {
+  LinearInputs inputs = take_fp8_rebuilt(d, shared, arena);
+  inputs.attended = take_fp8_attended(d, dtype, shared, arena);
+  return inputs;
+}
+
+void add_gradient_copies(Operand& gradient, int64_t N, Wide keep, const Fp8State& fp8, Arena& arena) {
+  const int64_t width = gradient.count() / N;
+  gradient.wide = keep;
+  gradient.fp8.values = arena.take({N, width}, fp8.output_grad_dtype());
+  gradient.fp8.transposed = arena.take({width, N}, fp8.output_grad_dtype());
+  gradient.fp8.column_sums = arena.take({ceil_div(N, Fp8Copy::kSumRows), width}, DType::f32);
+}
+
+RingBuffers make_ring(const Dims& d, DType dtype, Backward backward, Arena& arena) {
+  RingBuffers ring;
+  for (Tensor& buffer : ring.key_values) buffer = arena.take({d.N(), 2 * d.G, d.D}, dtype);
+  const int64_t half = div_exact(d.T, 2);
+  ring.part_out = arena.take({d.B, half, d.H, d.D}, dtype);
+  ring.part_lse = arena.take({d.B, d.H, half}, DType::f32);
+  if (backward == Backward::no) return ring;
+  for (Tensor& buffer : ring.d_key_values) buffer = arena.take({d.N(), 2 * d.G, d.D}, dtype);
+  ring.d_queries = arena.take({d.N(), d.H, d.D}, dtype);
+  ring.part_d_keys = arena.take({d.B, half, 2 * d.G, d.D}, dtype);
+  return ring;
 }
 
 }  // namespace
 
-BlockActivations make_block_activations(const ModelSettings& model, const Dims& d, DType dtype, Arena& arena,
-                                        const SharedActivations& shared, const Fp8State* fp8) {
-  const int64_t N = d.N();
-  const bool has_mean = model.normalization != Normalization::rmsnorm;
-  const auto rows = [&](int64_t width) { return arena.take({N, width}, dtype); };
-  const auto statistic = [&] { return arena.take({N}, DType::f32); };
-  const auto input = [&](Operand made, int64_t width, const Tensor& transposed) {
-    return with_input_copies(made, N, width, fp8, shared, transposed, arena);
-  };
-  const Wide unless_fp8 = fp8 != nullptr ? Wide::scratch : Wide::kept;
-  BlockActivations a;
-  a.sum1 = rows(d.C);
-  a.normed1 = input({shared.normed1 ? shared.normed1 : rows(d.C), {}, unless_fp8}, d.C, shared.normed1_transposed);
-  if (has_mean) a.mean1 = statistic();
-  a.rstd1 = statistic();
-  a.qkv = arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype);
-  a.attended = input(arena.take({d.B, d.T, d.H, d.D}, dtype), d.H * d.D, {});
-  a.lse = arena.take({d.B, d.H, d.T}, DType::f32);
-  if (!model.parallel_residual) a.sum2 = rows(d.C);
-  a.normed2 = input({shared.normed2 ? shared.normed2 : rows(d.C), {}, unless_fp8}, d.C, shared.normed2_transposed);
-  if (has_mean) a.mean2 = statistic();
-  a.rstd2 = statistic();
-  a.up = rows(is_gated(model.activation) ? 2 * d.F : d.F);
-  a.activated = input({shared.activated ? shared.activated : rows(d.F), {}, unless_fp8}, d.F, shared.activated_transposed);
+BlockActivations make_block_activations(const ModelSettings& model, const Dims& d, DType dtype, Arena& arena) {
+  BlockActivations a = take_saved(model, d, dtype, arena);
+  set_inputs(a, take_inputs(d, dtype, arena));
   return a;
 }
 
-BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, DType dtype, Backward backward, Arena& arena,
-                                    const Fp8State* fp8) {
-  const auto rows = [&](int64_t width) { return arena.take({d.N(), width}, dtype); };
-  const auto gradient = [&](Operand made, int64_t width) { return with_gradient_copies(made, d.N(), width, fp8, arena); };
-  const Wide unless_fp8 = fp8 != nullptr ? Wide::scratch : Wide::kept;
-  const int64_t up_width = is_gated(model.activation) ? 2 * d.F : d.F;
+BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, DType dtype, Backward backward,
+                                    DeferredWeights deferred, Arena& arena, const Fp8State* fp8) {
+  const auto stream = [&] { return arena.take({d.R, d.C}, dtype); };
   BlockWorkspace w;
-  w.branch1 = rows(d.C);
-  w.branch2 = rows(d.C);
+  w.branch1 = stream();
+  w.branch2 = stream();
+  if (d.R < d.N()) w.rows = {.gathered = arena.take({d.N(), d.C}, dtype), .sums = arena.take({d.N(), d.C}, dtype)};
+  if (d.CP > 1) w.ring = make_ring(d, dtype, backward, arena);
   if (backward == Backward::no) return w;
-  w.d_sum = rows(d.C);
+  w.d_sum = stream();
+  w.d_normed1 = stream();
+  w.d_normed2 = model.parallel_residual ? stream() : w.d_normed1;
+  w.d_attended = take_attended(d, dtype, arena);
+  if (is_gated(model.activation)) w.d_activated = arena.take({d.N(), d.F}, dtype);
+  if (deferred == DeferredWeights::yes) return w;
   const bool dropout = model.hidden_dropout > 0;
-  w.d_attention_branch = gradient(dropout ? Operand(rows(d.C), {}, unless_fp8) : Operand(w.d_sum), d.C);
-  w.d_mlp_branch = dropout && model.parallel_residual ? gradient({rows(d.C), {}, unless_fp8}, d.C) : w.d_attention_branch;
-  w.d_normed1 = rows(d.C);
-  w.d_normed2 = model.parallel_residual ? rows(d.C) : w.d_normed1;
-  w.d_qkv = gradient({arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype), {}, unless_fp8}, d.qkv_width());
-  w.d_attended = arena.take({d.B, d.T, d.H, d.D}, dtype);
-  w.d_up = gradient({rows(up_width), {}, unless_fp8}, up_width);
-  if (is_gated(model.activation)) w.d_activated = rows(d.F);
+  w.branch_grads = dropout ? BranchGrads::written : BranchGrads::same_as_sum;
+  w.gradients.d_attention = dropout ? stream() : w.d_sum;
+  if (fp8 != nullptr) add_gradient_copies(w.gradients.d_attention, d.N(), dropout ? Wide::scratch : Wide::kept, *fp8, arena);
+  // One branch after the other, unless the residual is parallel.
+  w.gradients.d_mlp = w.gradients.d_attention;
+  if (dropout && model.parallel_residual) {
+    w.gradients.d_mlp = stream();
+    if (fp8 != nullptr) add_gradient_copies(w.gradients.d_mlp, d.N(), Wide::scratch, *fp8, arena);
+  }
+  w.gradients.d_qkv = arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype);
+  w.gradients.d_up = arena.take({d.N(), up_width(model, d)}, dtype);
+  if (fp8 != nullptr)
+    for (Operand* gradient : {&w.gradients.d_qkv, &w.gradients.d_up})
+      add_gradient_copies(*gradient, d.N(), Wide::scratch, *fp8, arena);
   return w;
 }
 
-ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, DType dtype, const Fp8State* fp8, int64_t slots,
-                                 Arena& activations, Arena& scratch)
+SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d, DType dtype, DeferredWeights deferred,
+                                      const Fp8State* fp8, Arena& scratch) {
+  CHECK(fp8 == nullptr || (deferred == DeferredWeights::no && d.R == d.N()));
+  SharedWorkspace shared{.fp8 = fp8, .block = make_block_workspace(model, d, dtype, Backward::yes, deferred, scratch, fp8)};
+  if (fp8 != nullptr) shared.fp8_inputs = make_fp8_inputs(d, shared.block, *fp8, scratch);
+  if (model.activations_checkpoint_granularity == RecomputeGranularity::selective)
+    shared.rebuilt = fp8 != nullptr ? take_fp8_rebuilt(d, shared, scratch) : take_rebuilt(d, dtype, scratch);
+  for (int64_t i = 0; i < recompute_group(model, d.L); ++i) {
+    shared.pool.push_back(take_saved(model, d, dtype, scratch));
+    set_inputs(shared.pool.back(), fp8 != nullptr ? take_fp8_inputs(d, dtype, shared, scratch) : take_inputs(d, dtype, scratch));
+  }
+  return shared;
+}
+
+ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, DType dtype, const Slots& slots,
+                                 const SharedWorkspace& shared, Arena& activations)
     : layers_(dims.L),
       plan_(plan_recompute(model, dims.L)),
-      rebuilds_(model.activations_checkpoint_granularity == RecomputeGranularity::selective) {
-  const BlockWorkspace workspace = make_block_workspace(model, dims, dtype, Backward::yes, scratch, fp8);
-  for (int64_t layer = 0; layer < layers_; ++layer) workspaces_.push_back(of_block(model, workspace, fp8, layer));
-  const SharedActivations shared = make_shared_activations(model, dims, dtype, fp8, workspace, scratch);
-  std::vector<BlockActivations> pool;  // of the recompute group that is being worked on
-  for (int64_t i = 0; i < largest_group(plan_); ++i)
-    pool.push_back(make_block_activations(model, dims, dtype, scratch, shared, fp8));
-  for (int64_t slot = 0; slot < slots; ++slot)
+      rebuilds_(model.activations_checkpoint_granularity == RecomputeGranularity::selective),
+      one_gradient_(model.parallel_residual && model.hidden_dropout == 0),
+      shared_(shared) {
+  const auto pooled = [&](int64_t layer) -> const BlockActivations& {
+    return shared.pool[static_cast<size_t>(layer - plan(layer).group_begin)];
+  };
+  for (int64_t slot = 0; slot < slots.saved; ++slot)
     for (int64_t layer = 0; layer < layers_; ++layer) {
       if (!plan(layer).recomputed) {
-        blocks_.push_back(of_block(make_block_activations(model, dims, dtype, activations, shared, fp8), fp8, layer));
+        saved_.push_back(take_saved(model, dims, dtype, activations));
         continue;
       }
-      const int64_t place = layer - plan(layer).group_begin;
-      blocks_.push_back(of_block(pool[static_cast<size_t>(place)], fp8, layer));
-      if (place == 0) blocks_.back().sum1 = activations.take({dims.N(), dims.C}, dtype);  // the group's input is all it keeps
+      saved_.push_back(pooled(layer));
+      if (layer == plan(layer).group_begin)  // the group's input is all it keeps
+        saved_.back().sum1 = activations.take({dims.R, dims.C}, dtype);
     }
+  for (int64_t slot = 0; slot < slots.inputs; ++slot)
+    for (int64_t layer = 0; layer < layers_; ++layer) {
+      if (plan(layer).recomputed) {
+        inputs_.push_back(inputs_of(pooled(layer)));
+      } else if (rebuilds_) {
+        inputs_.push_back(shared.rebuilt);
+        inputs_.back().attended = shared.fp8 != nullptr ? take_fp8_attended(dims, dtype, shared, activations)
+                                                        : Operand(take_attended(dims, dtype, activations));
+      } else {
+        inputs_.push_back(shared.fp8 != nullptr ? take_fp8_inputs(dims, dtype, shared, activations)
+                                                : take_inputs(dims, dtype, activations));
+      }
+    }
+  for (int64_t slot = 0; slot < slots.gradients; ++slot)
+    for (int64_t layer = 0; layer < layers_; ++layer) later_.push_back(make_later(model, dims, dtype, layer, activations));
+}
+
+ActivationTable::Later ActivationTable::make_later(const ModelSettings& model, const Dims& d, DType dtype, int64_t layer,
+                                                   Arena& arena) const {
+  Later later;
+  later.gradients = {.d_attention = arena.take({d.R, d.C}, dtype),
+                     .d_mlp = arena.take({d.R, d.C}, dtype),
+                     .d_qkv = arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype),
+                     .d_up = arena.take({d.N(), up_width(model, d)}, dtype)};
+  if (plan(layer).recomputed)
+    later.inputs = take_inputs(d, dtype, arena);
+  else if (rebuilds_)
+    later.inputs = take_rebuilt(d, dtype, arena);
+  return later;
+}
+
+BlockActivations ActivationTable::block(const Slots& at, int64_t layer, Pass pass) const {
+  BlockActivations a = saved_[index(at.saved, layer)];
+  set_inputs(a, inputs_[index(at.inputs, layer)]);
+  if (pass == Pass::backward && !later_.empty()) set_inputs(a, later_[index(at.gradients, layer)].inputs);
+  if (const Fp8State* fp8 = shared_.fp8) {
+    fp8->assign_input(layer, BlockLinear::qkv, a.normed1.fp8);
+    fp8->assign_input(layer, BlockLinear::out, a.attended.fp8);
+    fp8->assign_input(layer, BlockLinear::up, a.normed2.fp8);
+    fp8->assign_input(layer, BlockLinear::down, a.activated.fp8);
+  }
+  return a;
+}
+
+BlockGradients ActivationTable::gradients(const Slots& at, int64_t layer) const {
+  BlockGradients g = later_.empty() ? shared_.block.gradients : later_[index(at.gradients, layer)].gradients;
+  if (const Fp8State* fp8 = shared_.fp8) {
+    fp8->assign_output_grad(layer, BlockLinear::qkv, g.d_qkv.fp8);
+    fp8->assign_output_grad(layer, BlockLinear::out, g.d_attention.fp8);
+    fp8->assign_output_grad(layer, BlockLinear::up, g.d_up.fp8);
+    // Where both branches have the same gradient it has one copy.
+    fp8->assign_output_grad(layer, one_gradient_ ? BlockLinear::out : BlockLinear::down, g.d_mlp.fp8);
+  }
+  return g;
 }
 
 }  // namespace trireme

@@ -1,49 +1,91 @@
 // The activation table: which tensors a block keeps between forward and backward, and where they lie.
+//
+// N rows of a micro-batch; the residual stream and what is made from it alone has the R of them that this rank holds (dims.h).
 #pragma once
 
 #include <vector>
 
-#include "model/dims.h"
 #include "model/fp8_state.h"
+#include "model/parallel_linear.h"
+#include "model/slots.h"
 
 namespace trireme {
 
 struct BlockActivations {
-  Tensor sum1;          // [N,C] the residual stream that enters the block
-  Operand normed1;      // [N,C]
-  Tensor mean1, rstd1;  // [N] f32; mean is absent with rmsnorm
+  Tensor sum1;          // [R,C] the residual stream that enters the block
+  Operand normed1;      // [R,C]
+  Tensor mean1, rstd1;  // [R] f32; mean is absent with rmsnorm
   Tensor qkv;           // [B,T,H+2G,D] q, k, v packed, never permuted
   Operand attended;     // [B,T,H,D]
   Tensor lse;           // [B,H,T] f32
-  Tensor sum2;          // [N,C] after the attention branch; absent with a parallel residual, where norm2 reads sum1
-  Operand normed2;      // [N,C]
-  Tensor mean2, rstd2;  // [N] f32
+  Tensor sum2;          // [R,C] after the attention branch; absent with a parallel residual, where norm2 reads sum1
+  Operand normed2;      // [R,C]
+  Tensor mean2, rstd2;  // [R] f32
   Tensor up;            // [N,F] before GELU, or [N,2F] gate and up before SwiGLU
   Operand activated;    // [N,F]
 };
 
-// What forward and backward pass from op to op and nobody keeps.
-struct BlockWorkspace {
-  Tensor branch1, branch2;      // [N,C] outputs of attention and mlp, until the next norm adds them
-  Tensor d_sum;                 // [N,C] gradient of the residual stream
-  Operand d_attention_branch;   // [N,C] d_sum through dropout; without dropout, d_sum itself
-  Operand d_mlp_branch;         // [N,C] the same; the same memory unless both are alive at once
-  Tensor d_normed1, d_normed2;  // [N,C]; the same memory unless the residual is parallel
-  Operand d_qkv;                // [B,T,H+2G,D]
-  Tensor d_attended;            // [B,T,H,D]
-  Operand d_up;                 // as up
-  Tensor d_activated;           // [N,F], SwiGLU only
+// Of those, the inputs of linear layers: what weight products read.
+struct LinearInputs {
+  Operand normed1, attended, normed2, activated;
 };
 
-// Memory that all blocks share: of outputs that selective recompute rebuilds in backward and, with FP8 copies, of what forward
-// reads at once and backward not at all.
-struct SharedActivations {
-  Tensor normed1, normed2;                        // [N,C]
-  Tensor activated;                               // [N,F]
-  Tensor fp8_values;                              // room for the widest of them
-  Tensor normed1_transposed, normed2_transposed;  // [C,N]
-  Tensor activated_transposed;                    // [F,N]
+// Gradients of the outputs of linear layers, which weight products read too.
+struct BlockGradients {
+  Operand d_attention, d_mlp;  // [R,C] of the two branches
+  Operand d_qkv;               // [B,T,H+2G,D]
+  Operand d_up;                // as up
 };
+
+// Whether the gradient of a branch is a tensor of its own, or d_sum itself, which it equals without dropout.
+enum class BranchGrads : uint8_t { same_as_sum, written };
+
+// Keys and values of other ranks, and what is added up for them: ring_attention.h.
+struct RingBuffers {
+  Tensor key_values[2];    // [N,2G,D]: mine and those that come, or those that go and those that come
+  Tensor d_key_values[2];  // [N,2G,D]
+  Tensor part_out;         // [B,T/2,H,D] of one block of keys; in backward its d_q
+  Tensor part_lse;         // [B,H,T/2] f32
+  Tensor d_queries;        // [N,H,D] sums of d_q
+  Tensor part_d_keys;      // [B,T/2,2G,D] of one block
+};
+
+// What forward and backward pass from op to op and nobody keeps.
+struct BlockWorkspace {
+  Tensor branch1, branch2;      // [R,C] outputs of attention and mlp, until the next norm adds them
+  Tensor d_sum;                 // [R,C] gradient of the residual stream
+  Tensor d_normed1, d_normed2;  // [R,C]; the same memory unless the residual is parallel
+  Tensor d_attended;            // [B,T,H,D]
+  Tensor d_activated;           // [N,F], SwiGLU only
+  BlockGradients gradients;     // where weight products are made at once
+  BranchGrads branch_grads = BranchGrads::written;
+  RowBuffers rows;
+  RingBuffers ring;
+};
+
+enum class Backward : uint8_t { no, yes };
+// With weight products put off, the gradients they need are kept for each layer.
+enum class DeferredWeights : uint8_t { no, yes };
+BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& dims, DType dtype, Backward backward,
+                                    DeferredWeights deferred, Arena& arena, const Fp8State* fp8 = nullptr);
+
+BlockActivations make_block_activations(const ModelSettings& model, const Dims& dims, DType dtype, Arena& arena);
+
+// Memory that all chunks of a stage share, because one of them works at a time.
+struct SharedWorkspace {
+  const Fp8State* fp8 = nullptr;  // with it, the inputs of linear layers are kept as FP8
+  BlockWorkspace block;
+  LinearInputs fp8_inputs;             // what forward alone reads of inputs that are kept as FP8
+  LinearInputs rebuilt;                // what selective recompute leaves out
+  std::vector<BlockActivations> pool;  // of the recompute group that is being worked on
+};
+// `dims` of the chunk with the most layers.
+SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& dims, DType dtype, DeferredWeights deferred,
+                                      const Fp8State* fp8, Arena& scratch);
+
+// Who asks for the activations of a block: with weight products put off, backward writes what it computes again to memory of its
+// own.
+enum class Pass : uint8_t { forward, backward };
 
 class ActivationTable {
  public:
@@ -54,31 +96,33 @@ class ActivationTable {
     bool recomputed = false;  // the whole group runs forward again in backward
   };
 
-  // With `fp8` the inputs of linear layers are kept as FP8.
-  ActivationTable(const ModelSettings& model, const Dims& dims, DType dtype, const Fp8State* fp8, int64_t slots,
-                  Arena& activations, Arena& scratch);
+  // `slots` of each ring.
+  ActivationTable(const ModelSettings& model, const Dims& dims, DType dtype, const Slots& slots, const SharedWorkspace& shared,
+                  Arena& activations);
 
-  const BlockActivations& block(int64_t slot, int64_t layer) const {
-    return blocks_[static_cast<size_t>(slot * layers_ + layer)];
-  }
-  // The same memory for every layer.
-  const BlockWorkspace& workspace(int64_t layer) const { return workspaces_[static_cast<size_t>(layer)]; }
+  BlockActivations block(const Slots& at, int64_t layer, Pass pass) const;
+  BlockGradients gradients(const Slots& at, int64_t layer) const;
+  Tensor input(const Slots& at) const { return saved_[index(at.saved, 0)].sum1; }
   Layer plan(int64_t layer) const { return plan_[static_cast<size_t>(layer)]; }
   bool rebuilds() const { return rebuilds_; }  // selective: norms and activations are rebuilt
 
  private:
+  struct Later {
+    BlockGradients gradients;
+    LinearInputs inputs;  // those that backward computes again
+  };
+
+  size_t index(int64_t slot, int64_t layer) const { return static_cast<size_t>(slot * layers_ + layer); }
+  Later make_later(const ModelSettings& model, const Dims& dims, DType dtype, int64_t layer, Arena& arena) const;
+
   int64_t layers_ = 0;
   std::vector<Layer> plan_;
-  std::vector<BlockActivations> blocks_;
-  std::vector<BlockWorkspace> workspaces_;
   bool rebuilds_ = false;
+  bool one_gradient_ = false;  // of both branches
+  const SharedWorkspace& shared_;
+  std::vector<BlockActivations> saved_;  // by slot and layer: until backward_input, and of layers that keep nothing else
+  std::vector<LinearInputs> inputs_;     // until backward_weight
+  std::vector<Later> later_;             // from backward_input to backward_weight
 };
-
-// All activations of one block; those present in `shared` are taken from there.
-BlockActivations make_block_activations(const ModelSettings& model, const Dims& dims, DType dtype, Arena& arena,
-                                        const SharedActivations& shared = {}, const Fp8State* fp8 = nullptr);
-enum class Backward : uint8_t { no, yes };
-BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& dims, DType dtype, Backward backward, Arena& arena,
-                                    const Fp8State* fp8 = nullptr);
 
 }  // namespace trireme

@@ -1,19 +1,10 @@
 #include "model/attention.h"
 
-#include <cmath>
+#include "model/heads.h"
+#include "model/ring_attention.h"
 
 namespace trireme {
 namespace {
-
-struct PackedHeads {
-  HeadsView q, k, v, qk;
-};
-
-PackedHeads unpack(const Dims& d, const Operand& qkv) {
-  return {.q = {qkv, 0, d.H}, .k = {qkv, d.H, d.G}, .v = {qkv, d.H + d.G, d.G}, .qk = {qkv, 0, d.H + d.G}};
-}
-
-float score_scale(const Dims& d) { return static_cast<float>(1 / std::sqrt(static_cast<double>(d.D))); }
 
 bool rotates(const Context& context) { return context.model.position_embedding_type == PositionEmbedding::rope; }
 
@@ -39,7 +30,7 @@ PackedHeads through_cache(const Context& context, const PackedHeads& heads, KeyV
 }  // namespace
 
 void attention_forward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockActivations& a,
-                       Tensor branch, KeyValueCache* cache) {
+                       const BlockWorkspace& w, Tensor branch, KeyValueCache* cache) {
   const Dims& d = context.dims;
   const Tensor qkv = a.qkv.reshaped({d.N(), d.qkv_width()});
   const Operand attended = a.attended.reshaped({d.N(), d.H * d.D});
@@ -47,44 +38,69 @@ void attention_forward(const Context& context, int64_t layer, const BlockParamet
   context.linear.column_forward({.x = a.normed1, .weight = weights.qkv_weight, .bias = weights.qkv_bias, .out = qkv});
   rotate(context, RotaryDirection::forward, heads.qk);
   if (cache != nullptr) heads = through_cache(context, heads, *cache);
-  context.backend.run(kCompute, AttentionForward{.q = heads.q,
-                                                 .k = heads.k,
-                                                 .v = heads.v,
-                                                 .key_length = cache != nullptr ? cache->length : d.T,
-                                                 .causal = CausalMask::yes,
-                                                 .scale = score_scale(d),
-                                                 .dropout = context.attention_dropout(layer),
-                                                 .out = a.attended,
-                                                 .lse = a.lse});
+  if (context.cp.size() > 1)
+    ring_attention_forward(context, layer, a, w.ring);
+  else
+    context.backend.run(kCompute, AttentionForward{.q = heads.q,
+                                                   .k = heads.k,
+                                                   .v = heads.v,
+                                                   .key_length = cache != nullptr ? cache->length : d.T,
+                                                   .causal = CausalMask::yes,
+                                                   .scale = score_scale(d),
+                                                   .dropout = context.attention_dropout(layer),
+                                                   .out = a.attended,
+                                                   .lse = a.lse});
   context.linear.row_forward({.x = attended, .weight = weights.out_weight, .bias = weights.out_bias, .out = branch});
 }
 
 void attention_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
-                        const BlockActivations& a, const BlockWorkspace& w, const Operand& d_branch, Tensor d_normed) {
+                        const BlockActivations& a, const BlockWorkspace& w, const BlockGradients& g, Tensor d_normed) {
   const Dims& d = context.dims;
-  const Operand attended = a.attended.reshaped({d.N(), d.H * d.D}), d_qkv = w.d_qkv.reshaped({d.N(), d.qkv_width()});
-  const Tensor d_attended = w.d_attended.reshaped({d.N(), d.H * d.D});
   // Whoever writes the heads last makes their copies.
-  const PackedHeads heads = unpack(d, a.qkv), d_turned = unpack(d, w.d_qkv);
-  const PackedHeads d_heads = rotates(context) ? unpack(d, Tensor(w.d_qkv)) : d_turned;
-  context.linear.weight_grad({.x = attended, .d_out = d_branch, .d_weight = grads.out_weight, .d_bias = grads.out_bias});
-  context.linear.row_input_grad({.d_out = d_branch, .weight = weights.out_weight, .d_x = d_attended});
-  context.backend.run(kCompute, AttentionBackward{.q = heads.q,
-                                                  .k = heads.k,
-                                                  .v = heads.v,
-                                                  .key_length = d.T,
-                                                  .causal = CausalMask::yes,
-                                                  .scale = score_scale(d),
-                                                  .dropout = context.attention_dropout(layer),
-                                                  .out = a.attended,
-                                                  .lse = a.lse,
-                                                  .d_out = w.d_attended,
-                                                  .d_q = d_heads.q,
-                                                  .d_k = d_heads.k,
-                                                  .d_v = d_heads.v});
+  const PackedHeads heads = unpack(d, a.qkv), d_turned = unpack(d, g.d_qkv);
+  const PackedHeads d_heads = rotates(context) ? unpack(d, Tensor(g.d_qkv)) : d_turned;
+  context.linear.row_backward({.x = a.attended.reshaped({d.N(), d.H * d.D}),
+                               .d_out = g.d_attention,
+                               .weight = weights.out_weight,
+                               .d_x = w.d_attended.reshaped({d.N(), d.H * d.D}),
+                               .d_weight = grads.out_weight,
+                               .d_bias = grads.out_bias});
+  if (context.cp.size() > 1)
+    ring_attention_backward(context, layer, a, w.d_attended, g.d_qkv, w.ring);
+  else
+    context.backend.run(kCompute, AttentionBackward{.q = heads.q,
+                                                    .k = heads.k,
+                                                    .v = heads.v,
+                                                    .key_length = d.T,
+                                                    .causal = CausalMask::yes,
+                                                    .scale = score_scale(d),
+                                                    .dropout = context.attention_dropout(layer),
+                                                    .out = a.attended,
+                                                    .lse = a.lse,
+                                                    .d_out = w.d_attended,
+                                                    .d_q = d_heads.q,
+                                                    .d_k = d_heads.k,
+                                                    .d_v = d_heads.v});
   rotate(context, RotaryDirection::backward, d_turned.qk);
-  context.linear.weight_grad({.x = a.normed1, .d_out = d_qkv, .d_weight = grads.qkv_weight, .d_bias = grads.qkv_bias});
-  context.linear.column_input_grad({.d_out = d_qkv, .weight = weights.qkv_weight, .d_x = d_normed});
+  context.linear.column_backward({.x = a.normed1,
+                                  .d_out = g.d_qkv.reshaped({d.N(), d.qkv_width()}),
+                                  .weight = weights.qkv_weight,
+                                  .d_x = d_normed,
+                                  .d_weight = grads.qkv_weight,
+                                  .d_bias = grads.qkv_bias});
+}
+
+void attention_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a,
+                            const BlockGradients& g) {
+  const Dims& d = context.dims;
+  context.linear.row_weight_grad({.x = a.attended.reshaped({d.N(), d.H * d.D}),
+                                  .d_out = g.d_attention,
+                                  .d_weight = grads.out_weight,
+                                  .d_bias = grads.out_bias});
+  context.linear.column_weight_grad({.x = a.normed1,
+                                     .d_out = g.d_qkv.reshaped({d.N(), d.qkv_width()}),
+                                     .d_weight = grads.qkv_weight,
+                                     .d_bias = grads.qkv_bias});
 }
 
 }  // namespace trireme

@@ -15,20 +15,7 @@ struct PendingSum {
   Tensor residual;         // [N,C]
   Tensor branch, branch2;  // [N,C]
   Dropout dropout, dropout2;
-  Operand d_branch, d_branch2;  // [N,C] where the gradients of the branches go
 };
-
-// Gradient of a residual stream, and of the branches that were pending on it.
-struct PendingGrad {
-  Tensor d_sum;                 // [N,C]
-  Operand d_branch, d_branch2;  // [N,C]; d_sum itself without dropout
-};
-
-// What a norm's backward writes, given the streams that are `before` it and the memory of their gradient.
-struct NormGrads {
-  Operand d_sum, d_branch, d_branch2;
-};
-NormGrads norm_grads(const Context& context, Tensor d_sum, const PendingSum& before);
 
 // Recompute needs the activations but not the block's output.
 enum class BlockOutput : uint8_t { no, yes };
@@ -40,10 +27,22 @@ PendingSum block_forward(const Context& context, int64_t layer, const BlockParam
 // The norm and activation outputs again, from what selective recompute keeps.
 void block_rebuild(const Context& context, const BlockParameters& weights, const BlockActivations& a);
 
-// From the gradient of the block's output to that of its input, `before` being the stream that entered it (its branches
-// get their gradients too).
-PendingGrad block_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
-                           const BlockActivations& a, const BlockWorkspace& w, const PendingGrad& out, const PendingSum& before);
+// The gradient of the stream that entered the block, from `d_out`, that of the stream that left it, and the gradients of its
+// branches in `g` (of the attention branch only with a parallel residual). `before` is the stream that entered; the gradients of
+// the branches that were pending on it go to `before_grads`.
+Tensor block_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
+                      const BlockActivations& a, const BlockWorkspace& w, const BlockGradients& g, Tensor d_out,
+                      const PendingSum& before, const BlockGradients& before_grads);
+
+// The gradients of the parameters of linear layers, where block_backward put them off.
+void block_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a, const BlockGradients& g);
+
+// Where the gradients of a block's output and of the branches pending on it go; a branch's is absent where the branch is, or
+// where it is that of the sum.
+struct PendingGradPlaces {
+  Operand d_sum, d_branch, d_branch2;
+};
+PendingGradPlaces grad_places(const PendingSum& pending, const BlockWorkspace& w, const BlockGradients& g);
 
 // What block_forward returned for a layer, for its successor's backward.
 PendingSum block_output(const Context& context, int64_t layer, const BlockActivations& a, const BlockWorkspace& w);

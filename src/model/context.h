@@ -26,6 +26,7 @@ enum class Mode : uint8_t { training, evaluation };  // evaluation: no dropout
 struct Context {
   Backend& backend;
   Communicator& tp;
+  Communicator& cp;
   ParallelLinear linear;
   const ModelSettings& model;
   Dims dims;
@@ -34,19 +35,23 @@ struct Context {
 
   // Dropout sites: 0 the embedding, then two a layer; attention has one a head, in the upper half.
   Dropout embedding_dropout() const { return hidden(0); }
+  Dropout embedding_dropout_of_all_rows() const { return dropout(model.hidden_dropout, 0, batch.row_keys); }
   Dropout attention_branch_dropout(int64_t layer) const { return hidden(static_cast<uint32_t>(1 + 2 * layer)); }
   Dropout mlp_branch_dropout(int64_t layer) const { return hidden(static_cast<uint32_t>(2 + 2 * layer)); }
   Dropout attention_dropout(int64_t layer) const {
     return dropout(model.attention_dropout,
-                   0x80000000u + static_cast<uint32_t>(layer) * 0x1000u + static_cast<uint32_t>(dims.H_first));
+                   0x80000000u + static_cast<uint32_t>(layer) * 0x1000u + static_cast<uint32_t>(dims.H_first), batch.row_keys);
   }
   bool hidden_dropout_active() const { return mode == Mode::training && model.hidden_dropout > 0; }
 
  private:
-  Dropout hidden(uint32_t site) const { return dropout(model.hidden_dropout, site); }
-  Dropout dropout(double probability, uint32_t site) const {
+  // Of the rows of the residual stream that this rank holds.
+  Dropout hidden(uint32_t site) const {
+    return dropout(model.hidden_dropout, site, dims.R < dims.N() ? batch.row_keys.rows(dims.R_first, dims.R) : batch.row_keys);
+  }
+  Dropout dropout(double probability, uint32_t site, Tensor row_keys) const {
     if (mode == Mode::evaluation || probability == 0) return {};
-    return {.probability = static_cast<float>(probability), .seed = model.seed, .site = site, .row_keys = batch.row_keys};
+    return {.probability = static_cast<float>(probability), .seed = model.seed, .site = site, .row_keys = row_keys};
   }
 };
 

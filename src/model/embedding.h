@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-void embedding_forward(const Context& context, const EmbeddingParameters& weights, Tensor out);   // out [N,C]
-void embedding_backward(const Context& context, const EmbeddingParameters& grads, Tensor d_out);  // d_out [N,C]
+void embedding_forward(const Context& context, const EmbeddingParameters& weights, Tensor out);   // out [R,C]
+void embedding_backward(const Context& context, const EmbeddingParameters& grads, Tensor d_out);  // d_out [R,C]
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "comm/mesh.h"
 #include "tensor/fp8.h"
 
 namespace trireme {

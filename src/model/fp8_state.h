@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "comm/mesh.h"
 #include "model/dims.h"
 #include "tensor/arena.h"
 
 namespace trireme {
+
+struct Mesh;
 
 enum class BlockLinear : uint8_t { qkv, out, up, down, count_ };
 inline constexpr int64_t kBlockLinears = static_cast<int64_t>(BlockLinear::count_);

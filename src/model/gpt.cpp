@@ -2,114 +2,124 @@
 
 namespace trireme {
 
-Gpt::Gpt(const ModelSettings& model, const RankShard& shard, const Dims& dims, DType dtype, const Fp8State* fp8, Backend& backend,
-         const Mesh& mesh, int64_t slots, Arena& activations, Arena& scratch)
+Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, const Dims& dims, DType dtype, Backend& backend,
+         const Mesh& mesh, const Slots& slots, const SharedWorkspace& shared, Arena& activations, Arena& scratch)
     : model_(model),
-      shard_(shard),
+      embeds_(shard.embeds(chunk)),
+      has_head_(shard.has_head(chunk)),
+      first_of_stage_(chunk == 0),
       dims_(dims),
       backend_(backend),
       mesh_(mesh),
-      table_(model, dims, dtype, fp8, slots, activations, scratch) {
-  const auto stream = [&](Arena& arena) { return arena.take({dims.N(), dims.C}, dtype); };
-  if (shard.last_stage()) head_.emplace(model, dims, dtype, backend, activations, scratch, slots);
-  for (int64_t slot = 0; slot < slots; ++slot) {
-    batches_.push_back({.tokens = activations.take({dims.N()}, DType::i32),
-                        .targets = activations.take({dims.N()}, DType::i32),
-                        .positions = activations.take({dims.N()}, DType::i32),
-                        .row_keys = activations.take({dims.N()}, DType::i64)});
-    if (!shard.last_stage()) outputs_.push_back(stream(activations));
-  }
-  if (!shard.first_stage()) d_input_ = stream(scratch);
-  if (!shard.last_stage()) d_output_ = stream(scratch);
+      shared_(shared),
+      table_(model, dims, dtype, slots, shared, activations) {
+  if (has_head_) head_.emplace(model, dims, dtype, backend, activations, scratch, slots.saved);
 }
 
-Context Gpt::context(int64_t slot, Mode mode) const {
+Context Gpt::context(const ChunkPass& pass, Mode mode, WeightProducts when) const {
+  const ParallelLinear::Options options{.rows = shared_.block.rows,
+                                        .weight_products = when,
+                                        .overlap = model_.ub_tp_comm_overlap ? TensorOverlap::pieces : TensorOverlap::whole};
   return {.backend = backend_,
           .tp = *mesh_.tp,
-          .linear = ParallelLinear(backend_, *mesh_.tp),
+          .cp = *mesh_.cp,
+          .linear = ParallelLinear(backend_, *mesh_.tp, options),
           .model = model_,
           .dims = dims_,
-          .batch = batch(slot),
+          .batch = pass.batch,
           .mode = mode};
 }
 
-PendingSum Gpt::entered(const Context& context, int64_t slot, int64_t i) const {
-  if (i == 0) return {.residual = input(slot)};
-  return block_output(context, layer(i - 1), table_.block(slot, i - 1), table_.workspace(i - 1));
+PendingSum Gpt::entered(const Context& context, const Slots& at, int64_t i) const {
+  if (i == 0) return {.residual = table_.input(at)};
+  return block_output(context, layer(i - 1), table_.block(at, i - 1, Pass::backward), shared_.block);
 }
 
-PendingSum Gpt::forward_blocks(const Context& context, int64_t slot, const Weights& weights) const {
-  if (shard_.first_stage()) embedding_forward(context, weights.acquire_embedding(), input(slot));
-  PendingSum stream = entered(context, slot, 0);
+PendingSum Gpt::forward_blocks(const Context& context, const Slots& at, const Weights& weights) const {
+  PendingSum stream{.residual = table_.input(at)};
   for (int64_t i = 0; i < dims_.L; ++i)
-    stream = block_forward(context, layer(i), weights.acquire(layer(i)), table_.block(slot, i), table_.workspace(i), stream);
+    stream =
+        block_forward(context, layer(i), weights.acquire(layer(i)), table_.block(at, i, Pass::forward), shared_.block, stream);
   return stream;
 }
 
-// Nothing is pending on what goes to another stage.
-void Gpt::finish_output(const Context& context, int64_t slot, const PendingSum& stream) const {
-  context.backend.run(kCompute, ResidualAdd{.residual = stream.residual,
-                                            .branch = stream.branch,
-                                            .branch2 = stream.branch2,
-                                            .dropout = stream.dropout,
-                                            .dropout2 = stream.dropout2,
-                                            .sum = output(slot)});
+void Gpt::forward(const ChunkPass& pass, Mode mode, Tensor input, Tensor output, const Weights& weights, const Grads& grads,
+                  Tensor scalars) const {
+  const Context forward = context(pass, mode);
+  if (embeds_)
+    embedding_forward(forward, weights.acquire_embedding(), table_.input(pass.at));
+  else
+    backend_.run(kCompute, Copy{.from = input, .to = table_.input(pass.at)});
+  const PendingSum stream = forward_blocks(forward, pass.at, weights);
+  if (head_) return head_->forward(forward, pass.at.saved, weights.acquire_head(), grads.head(), stream, scalars);
+  // Nothing is pending on what goes to another chunk.
+  backend_.run(kCompute, ResidualAdd{.residual = stream.residual,
+                                     .branch = stream.branch,
+                                     .branch2 = stream.branch2,
+                                     .dropout = stream.dropout,
+                                     .dropout2 = stream.dropout2,
+                                     .sum = output});
 }
 
-void Gpt::forward(int64_t slot, const Weights& weights, const Grads& grads, Tensor scalars) const {
-  const Context training = context(slot, Mode::training);
-  const PendingSum stream = forward_blocks(training, slot, weights);
-  if (!head_) return finish_output(training, slot, stream);
-  head_->forward(training, slot, weights.acquire_head(), grads.head(), stream, scalars);
-}
-
-void Gpt::evaluate(int64_t slot, const Weights& weights, const Grads& grads, Tensor scalars) const {
-  const Context evaluation = context(slot, Mode::evaluation);
-  const PendingSum stream = forward_blocks(evaluation, slot, weights);
-  if (!head_) return finish_output(evaluation, slot, stream);
-  head_->forward(evaluation, slot, weights.acquire_head(), grads.head(), stream, scalars);
-}
-
-void Gpt::recompute(const Context& context, int64_t slot, int64_t last, const Weights& weights) const {
+void Gpt::recompute(const Context& context, const Slots& at, int64_t last, const Weights& weights) const {
   const int64_t begin = table_.plan(last).group_begin;
-  PendingSum stream{.residual = table_.block(slot, begin).sum1};
+  PendingSum stream{.residual = table_.block(at, begin, Pass::backward).sum1};
   for (int64_t i = begin; i <= last; ++i)
-    stream = block_forward(context, layer(i), weights.acquire(layer(i)), table_.block(slot, i), table_.workspace(i), stream,
-                           i == last ? BlockOutput::no : BlockOutput::yes);
+    stream = block_forward(context, layer(i), weights.acquire(layer(i)), table_.block(at, i, Pass::backward), shared_.block,
+                           stream, i == last ? BlockOutput::no : BlockOutput::yes);
 }
 
-// The gradient of the output, from the stage behind this one, and of the branches that were added to it.
-PendingGrad Gpt::received_gradient(const Context& context, int64_t slot) const {
-  const PendingSum pending = entered(context, slot, dims_.L);
-  const bool as_received = !context.hidden_dropout_active() && !pending.d_branch.fp8;
-  if (as_received) return {.d_sum = d_output_, .d_branch = d_output_, .d_branch2 = d_output_};
-  context.backend.run(kCompute, DropoutBackward{.d_sum = d_output_, .dropout = pending.dropout, .d_branch = pending.d_branch});
-  if (pending.branch2 && context.hidden_dropout_active())
-    context.backend.run(kCompute,
-                        DropoutBackward{.d_sum = d_output_, .dropout = pending.dropout2, .d_branch = pending.d_branch2});
-  return {.d_sum = d_output_, .d_branch = pending.d_branch, .d_branch2 = pending.d_branch2};
+Tensor Gpt::received_gradient(const Context& context, const Slots& at, Tensor d_output, BlockGradients& last) const {
+  const PendingSum pending = entered(context, at, dims_.L);
+  if (shared_.block.branch_grads == BranchGrads::same_as_sum) {
+    last.d_mlp = d_output;
+    if (pending.branch2) last.d_attention = d_output;
+    return d_output;
+  }
+  const PendingGradPlaces places = grad_places(pending, shared_.block, last);
+  backend_.run(kCompute, DropoutBackward{.d_sum = d_output, .dropout = pending.dropout, .d_branch = places.d_branch});
+  if (pending.branch2)
+    backend_.run(kCompute, DropoutBackward{.d_sum = d_output, .dropout = pending.dropout2, .d_branch = places.d_branch2});
+  return d_output;
 }
 
-void Gpt::backward(int64_t slot, const Weights& weights, Grads& grads) const {
-  const Context training = context(slot, Mode::training);
-  PendingGrad gradient = head_ ? head_->final_norm_backward(training, slot, weights.acquire_head(), grads.head(),
-                                                            table_.workspace(dims_.L - 1), entered(training, slot, dims_.L))
-                               : received_gradient(training, slot);
-  grads.finished_head();
+void Gpt::backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, Tensor d_input, const Weights& weights,
+                   Grads& grads) const {
+  const Context training = context(pass, Mode::training, when);
+  const Slots& at = pass.at;
+  const BlockWorkspace& w = shared_.block;
+  BlockGradients g = table_.gradients(at, dims_.L - 1);
+  Tensor d_sum = head_ ? head_->final_norm_backward(training, at.saved, weights.acquire_head(), grads.head(), w,
+                                                    entered(training, at, dims_.L), g)
+                       : received_gradient(training, at, d_output, g);
+  const bool finishes = when == WeightProducts::now;
+  if (finishes && has_head_) grads.finished_head();
   for (int64_t i = dims_.L - 1; i >= 0; --i) {
-    const BlockActivations& a = table_.block(slot, i);
+    const BlockActivations a = table_.block(at, i, Pass::backward);
     const bool ends_group = i == dims_.L - 1 || table_.plan(i + 1).group_begin != table_.plan(i).group_begin;
-    if (table_.plan(i).recomputed && ends_group) recompute(training, slot, i, weights);
+    if (table_.plan(i).recomputed && ends_group) recompute(training, at, i, weights);
     if (table_.rebuilds()) block_rebuild(training, weights.acquire(layer(i)), a);
-    gradient = block_backward(training, layer(i), weights.acquire(layer(i)), grads.block(layer(i)), a, table_.workspace(i),
-                              gradient, entered(training, slot, i));
+    const BlockGradients before = i > 0 ? table_.gradients(at, i - 1) : BlockGradients{};
+    d_sum = block_backward(training, layer(i), weights.acquire(layer(i)), grads.block(layer(i)), a, w, g, d_sum,
+                           entered(training, at, i), before);
+    g = before;
+    if (finishes) grads.finished(layer(i));
+  }
+  if (embeds_)
+    embedding_backward(training, grads.embedding(), d_sum);
+  else
+    backend_.run(kCompute, Copy{.from = d_sum, .to = d_input});
+  if (finishes && first_of_stage_) grads.finished_embedding();
+}
+
+void Gpt::backward_weight(const ChunkPass& pass, Grads& grads) const {
+  const Context training = context(pass, Mode::training);
+  if (has_head_) grads.finished_head();
+  for (int64_t i = dims_.L - 1; i >= 0; --i) {
+    block_weight_grads(training, grads.block(layer(i)), table_.block(pass.at, i, Pass::backward), table_.gradients(pass.at, i));
     grads.finished(layer(i));
   }
-  if (shard_.first_stage())
-    embedding_backward(training, grads.embedding(), gradient.d_sum);
-  else
-    backend_.run(kCompute, Copy{.from = gradient.d_sum, .to = d_input_});
-  grads.finished_embedding();
+  if (first_of_stage_) grads.finished_embedding();
 }
 
 }  // namespace trireme

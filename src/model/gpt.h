@@ -1,5 +1,5 @@
-// The model as one pipeline stage holds it: some blocks, before them the embedding on the first stage, behind them the loss head
-// on the last. A slot is the memory of one micro-batch between its forward and its backward; addresses never change.
+// The model as one chunk of a pipeline stage holds it: some blocks, before them the embedding on the first chunk, behind them the
+// loss head on the last. Slots are the memory of a micro-batch between its forward and its backward; addresses never change.
 #pragma once
 
 #include <optional>
@@ -9,46 +9,46 @@
 
 namespace trireme {
 
+// What a pass of a chunk works on.
+struct ChunkPass {
+  Slots at;
+  DeviceBatch batch;
+};
+
 class Gpt {
  public:
-  Gpt(const ModelSettings& model, const RankShard& shard, const Dims& dims, DType dtype, const Fp8State* fp8, Backend& backend,
-      const Mesh& mesh, int64_t slots, Arena& activations, Arena& scratch);
+  // `slots` of each ring.
+  Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, const Dims& dims, DType dtype, Backend& backend,
+      const Mesh& mesh, const Slots& slots, const SharedWorkspace& shared, Arena& activations, Arena& scratch);
 
-  const DeviceBatch& batch(int64_t slot) const { return batches_[static_cast<size_t>(slot)]; }
-
-  // What travels between stages, [N,C] each: the residual stream into the first block and out of the last, and their gradients.
-  Tensor input(int64_t slot) const { return table_.block(slot, 0).sum1; }
-  Tensor output(int64_t slot) const { return outputs_[static_cast<size_t>(slot)]; }
-  Tensor d_input() const { return d_input_; }
-  Tensor d_output() const { return d_output_; }
-
-  // Losses are added to scalars.loss_sum.
-  void forward(int64_t slot, const Weights& weights, const Grads& grads, Tensor scalars) const;
-  void backward(int64_t slot, const Weights& weights, Grads& grads) const;
-  void evaluate(int64_t slot, const Weights& weights, const Grads& grads, Tensor scalars) const;
+  // The stream travels between chunks as [R,C]: `input` is what came from the chunk before, `output` goes to the one behind;
+  // absent on the first and the last chunk. Losses are added to scalars.loss_sum.
+  void forward(const ChunkPass& pass, Mode mode, Tensor input, Tensor output, const Weights& weights, const Grads& grads,
+               Tensor scalars) const;
+  // Their gradients the other way round. With WeightProducts::later, backward_weight makes those of linear layers.
+  void backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, Tensor d_input, const Weights& weights,
+                Grads& grads) const;
+  void backward_weight(const ChunkPass& pass, Grads& grads) const;
 
  private:
-  Context context(int64_t slot, Mode mode) const;
-  PendingSum forward_blocks(const Context& context, int64_t slot, const Weights& weights) const;
-  // Runs the recompute group again that ends with block `last` of this stage.
-  void recompute(const Context& context, int64_t slot, int64_t last, const Weights& weights) const;
-  // What was pending when the stream entered block `i` of this stage.
-  PendingSum entered(const Context& context, int64_t slot, int64_t i) const;
-  void finish_output(const Context& context, int64_t slot, const PendingSum& stream) const;
-  PendingGrad received_gradient(const Context& context, int64_t slot) const;
+  Context context(const ChunkPass& pass, Mode mode, WeightProducts when = WeightProducts::now) const;
+  PendingSum forward_blocks(const Context& context, const Slots& at, const Weights& weights) const;
+  // Runs the recompute group again that ends with block `last` of this chunk.
+  void recompute(const Context& context, const Slots& at, int64_t last, const Weights& weights) const;
+  // What was pending when the stream entered block `i` of this chunk.
+  PendingSum entered(const Context& context, const Slots& at, int64_t i) const;
+  // The gradient of the stream that leaves the last block, and in `last` those of its branches.
+  Tensor received_gradient(const Context& context, const Slots& at, Tensor d_output, BlockGradients& last) const;
   int64_t layer(int64_t i) const { return dims_.L_first + i; }
 
   const ModelSettings& model_;
-  RankShard shard_;
+  bool embeds_, has_head_, first_of_stage_;
   Dims dims_;
   Backend& backend_;
   const Mesh& mesh_;
-  std::vector<DeviceBatch> batches_;
+  const SharedWorkspace& shared_;
   ActivationTable table_;
-  std::optional<LossHead> head_;  // on the last stage
-  std::vector<Tensor> outputs_;   // by slot; not on the last stage
-  Tensor d_input_;                // not on the first stage
-  Tensor d_output_;               // not on the last stage
+  std::optional<LossHead> head_;  // on the last chunk
 };
 
 }  // namespace trireme

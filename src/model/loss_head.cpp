@@ -9,11 +9,11 @@ LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, const
   const bool has_mean = model.normalization != Normalization::rmsnorm;
   for (int64_t i = 0; i < slots; ++i) {
     Slot slot;
-    slot.sum = activations.take({d.N(), d.C}, dtype);
-    slot.normed = activations.take({d.N(), d.C}, dtype);
-    if (has_mean) slot.mean = activations.take({d.N()}, DType::f32);
-    slot.rstd = activations.take({d.N()}, DType::f32);
-    slot.d_normed = activations.take({d.N(), d.C}, dtype);
+    slot.sum = activations.take({d.R, d.C}, dtype);
+    slot.normed = activations.take({d.R, d.C}, dtype);
+    if (has_mean) slot.mean = activations.take({d.R}, DType::f32);
+    slot.rstd = activations.take({d.R}, DType::f32);
+    slot.d_normed = activations.take({d.R, d.C}, dtype);
     slots_.push_back(slot);
   }
   logits_ = scratch.take({chunk_rows_, d.V_padded}, dtype);
@@ -42,12 +42,13 @@ void LossHead::forward(const Context& context, int64_t slot_index, const HeadPar
                                                     .out = slot.normed,
                                                     .mean = slot.mean,
                                                     .rstd = slot.rstd});
+  const Tensor all_normed = context.linear.all_rows(slot.normed), d_normed = context.linear.row_sums(slot.d_normed);
   for (int64_t begin = 0; begin < d.N(); begin += chunk_rows_) {
     const int64_t rows = std::min(chunk_rows_, d.N() - begin);
-    const Tensor normed = slot.normed.rows(begin, rows), targets = context.batch.targets.rows(begin, rows);
+    const Tensor normed = all_normed.rows(begin, rows), targets = context.batch.targets.rows(begin, rows);
     const Tensor logits = logits_.rows(0, rows), losses = losses_.rows(begin, rows);
     const Tensor row_max = row_max_.rows(0, rows), row_sum = row_sum_.rows(0, rows), target_logit = target_logit_.rows(0, rows);
-    context.linear.column_forward({.x = normed, .weight = weights.head, .out = logits});
+    context.backend.run(kCompute, LinearForward{.x = normed, .weight = weights.head, .out = logits});
     cross_entropy(context, {.vocabulary = d.V_here(),
                             .write_grad = training ? WriteGrad::yes : WriteGrad::no,
                             .targets = targets,
@@ -58,9 +59,10 @@ void LossHead::forward(const Context& context, int64_t slot_index, const HeadPar
                             .losses = losses,
                             .scalars = scalars});
     if (!training) continue;
-    context.linear.weight_grad({.x = normed, .d_out = logits, .d_weight = grads.head});
-    context.linear.column_input_grad({.d_out = logits, .weight = weights.head, .d_x = slot.d_normed.rows(begin, rows)});
+    context.backend.run(kCompute, LinearWeightGrad{.x = normed, .d_out = logits, .d_weight = grads.head});
+    context.backend.run(kCompute, LinearInputGrad{.d_out = logits, .weight = weights.head, .d_x = d_normed.rows(begin, rows)});
   }
+  if (training) context.linear.sum_rows(d_normed, slot.d_normed);
 }
 
 void LossHead::cross_entropy(const Context& context, const CrossEntropy& op) const {
@@ -79,10 +81,11 @@ void LossHead::cross_entropy(const Context& context, const CrossEntropy& op) con
   context.backend.run(kCompute, grad);
 }
 
-PendingGrad LossHead::final_norm_backward(const Context& context, int64_t slot_index, const HeadParameters& weights,
-                                          const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before) const {
+Tensor LossHead::final_norm_backward(const Context& context, int64_t slot_index, const HeadParameters& weights,
+                                     const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before,
+                                     const BlockGradients& before_grads) const {
   const Slot& slot = slots_[static_cast<size_t>(slot_index)];
-  const NormGrads written = norm_grads(context, w.d_sum, before);
+  const PendingGradPlaces places = grad_places(before, w, before_grads);
   context.backend.run(kCompute, ResidualNormBackward{.kind = norm_kind(context.model.normalization),
                                                      .sum = slot.sum,
                                                      .weight = weights.norm_weight,
@@ -91,12 +94,12 @@ PendingGrad LossHead::final_norm_backward(const Context& context, int64_t slot_i
                                                      .d_out = slot.d_normed,
                                                      .dropout = before.dropout,
                                                      .dropout2 = before.dropout2,
-                                                     .d_sum = written.d_sum,
-                                                     .d_branch = written.d_branch,
-                                                     .d_branch2 = written.d_branch2,
+                                                     .d_sum = places.d_sum,
+                                                     .d_branch = places.d_branch,
+                                                     .d_branch2 = places.d_branch2,
                                                      .d_weight = grads.norm_weight,
                                                      .d_bias = grads.norm_bias});
-  return {.d_sum = w.d_sum, .d_branch = before.d_branch, .d_branch2 = before.d_branch2};
+  return w.d_sum;
 }
 
 }  // namespace trireme

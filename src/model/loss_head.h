@@ -16,18 +16,18 @@ class LossHead {
   void forward(const Context& context, int64_t slot, const HeadParameters& weights, const HeadParameters& grads,
                const PendingSum& in, Tensor scalars) const;
 
-  // The gradient of the stream that entered the head, and of the branches that were pending on it.
-  PendingGrad final_norm_backward(const Context& context, int64_t slot, const HeadParameters& weights,
-                                  const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before) const;
+  // The gradient of the stream that entered the head; those of the branches that were pending on it go to `before_grads`.
+  Tensor final_norm_backward(const Context& context, int64_t slot, const HeadParameters& weights, const HeadParameters& grads,
+                             const BlockWorkspace& w, const PendingSum& before, const BlockGradients& before_grads) const;
 
  private:
   void cross_entropy(const Context& context, const CrossEntropy& op) const;  // of the vocabulary of all ranks
 
   struct Slot {
-    Tensor sum;         // [N,C] the residual stream at the end
-    Tensor normed;      // [N,C]
-    Tensor mean, rstd;  // [N] f32
-    Tensor d_normed;    // [N,C]
+    Tensor sum;         // [R,C] the residual stream at the end
+    Tensor normed;      // [R,C]
+    Tensor mean, rstd;  // [R] f32
+    Tensor d_normed;    // [R,C]
   };
   std::vector<Slot> slots_;
   int64_t chunk_rows_ = 0;

@@ -36,20 +36,28 @@ void mlp_rebuild_activated(const Context& context, const BlockActivations& a) {
 }
 
 void mlp_backward(const Context& context, const BlockParameters& weights, const BlockParameters& grads, const BlockActivations& a,
-                  const BlockWorkspace& w, const Operand& d_branch, Tensor d_normed) {
-  context.linear.weight_grad({.x = a.activated, .d_out = d_branch, .d_weight = grads.down_weight, .d_bias = grads.down_bias});
-  if (is_gated(context.model.activation)) {
-    context.linear.row_input_grad({.d_out = d_branch, .weight = weights.down_weight, .d_x = w.d_activated});
-    context.backend.run(kCompute, SwigluBackward{.gate_up = a.up, .d_out = w.d_activated, .d_gate_up = w.d_up});
-  } else {
-    context.linear.row_input_grad({.d_out = d_branch,
-                                   .weight = weights.down_weight,
-                                   .activation = gelu_of(context.model.activation),
-                                   .pre = a.up,
-                                   .d_x = w.d_up});
-  }
-  context.linear.weight_grad({.x = a.normed2, .d_out = w.d_up, .d_weight = grads.up_weight, .d_bias = grads.up_bias});
-  context.linear.column_input_grad({.d_out = w.d_up, .weight = weights.up_weight, .d_x = d_normed});
+                  const BlockWorkspace& w, const BlockGradients& g, Tensor d_normed) {
+  const bool gated = is_gated(context.model.activation);
+  context.linear.row_backward({.x = a.activated,
+                               .d_out = g.d_mlp,
+                               .weight = weights.down_weight,
+                               .activation = gated ? Activation::none : gelu_of(context.model.activation),
+                               .pre = gated ? Tensor{} : a.up,
+                               .d_x = gated ? Operand(w.d_activated) : g.d_up,
+                               .d_weight = grads.down_weight,
+                               .d_bias = grads.down_bias});
+  if (gated) context.backend.run(kCompute, SwigluBackward{.gate_up = a.up, .d_out = w.d_activated, .d_gate_up = g.d_up});
+  context.linear.column_backward({.x = a.normed2,
+                                  .d_out = g.d_up,
+                                  .weight = weights.up_weight,
+                                  .d_x = d_normed,
+                                  .d_weight = grads.up_weight,
+                                  .d_bias = grads.up_bias});
+}
+
+void mlp_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a, const BlockGradients& g) {
+  context.linear.row_weight_grad({.x = a.activated, .d_out = g.d_mlp, .d_weight = grads.down_weight, .d_bias = grads.down_bias});
+  context.linear.column_weight_grad({.x = a.normed2, .d_out = g.d_up, .d_weight = grads.up_weight, .d_bias = grads.up_bias});
 }
 
 }  // namespace trireme

@@ -15,8 +15,10 @@ void mlp_down_forward(const Context& context, const BlockParameters& weights, co
 // a.activated again, from a.up: equal bits.
 void mlp_rebuild_activated(const Context& context, const BlockActivations& a);
 
-// d_normed = gradient of a.normed2, given the gradient of the branch; adds the gradients of the parameters.
+// d_normed = gradient of a.normed2, given g.d_mlp, that of the branch; adds the gradients of the parameters, unless they are put
+// off: then mlp_weight_grads does it.
 void mlp_backward(const Context& context, const BlockParameters& weights, const BlockParameters& grads, const BlockActivations& a,
-                  const BlockWorkspace& w, const Operand& d_branch, Tensor d_normed);
+                  const BlockWorkspace& w, const BlockGradients& g, Tensor d_normed);
+void mlp_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a, const BlockGradients& g);
 
 }  // namespace trireme

@@ -1,9 +1,14 @@
 // The only place where a product meets a collective. A column-parallel layer holds rows of its weight [O/tp,I] and gives its part
-// of the outputs; a row-parallel layer holds columns [O,I/tp] and its outputs are summed over the group. Forward and backward:
+// of the outputs; a row-parallel layer holds columns [O,I/tp] and its outputs are summed over the group. With sequence
+// parallelism (SP) the residual stream, which is the input of the one and the output of the other, lies as [R,C] = [N/tp,C] on
+// each rank:
 //
-//                 forward                     backward
-//   column        product                     product, then sum of d_x over the group
-//   row           product, then sum of out    product
+//                 forward                                 backward
+//   column        (SP: gather x) product                  product, sum of d_x (SP: scattered); (SP: gather x) weight product
+//   row           product, sum of out (SP: scattered)     (SP: gather d_out) product, weight product
+//
+// In backward of a column-parallel layer, the gather goes on during the first product and the sum during the second. With
+// TensorOverlap::pieces the other gathers and sums are cut into pieces too, each of which goes on during the product of another.
 #pragma once
 
 #include "backend/backend.h"
@@ -11,28 +16,68 @@
 
 namespace trireme {
 
+// All N rows of what the ranks hold R rows of each: gathered, or not yet summed. Only with sequence parallelism.
+struct RowBuffers {
+  Tensor gathered, sums;  // [N,C]
+};
+
+enum class WeightProducts : uint8_t { now, later };  // later: by the weight_grad calls
+enum class TensorOverlap : uint8_t { whole, pieces };
+
+struct LinearBackward {
+  Operand x, d_out, weight;
+  Activation activation = Activation::none;  // that x came out of
+  Tensor pre;
+  Operand d_x;
+  Tensor d_weight;
+  Tensor d_bias;  // optional
+};
+
 class ParallelLinear {
  public:
-  ParallelLinear(Backend& backend, Communicator& tp) : backend_(backend), tp_(tp) {}
+  struct Options {
+    RowBuffers rows;
+    WeightProducts weight_products = WeightProducts::now;
+    TensorOverlap overlap = TensorOverlap::whole;
+  };
+  ParallelLinear(Backend& backend, Communicator& tp) : ParallelLinear(backend, tp, Options{}) {}
+  ParallelLinear(Backend& backend, Communicator& tp, const Options& options) : backend_(backend), tp_(tp), options_(options) {}
 
-  void column_forward(const LinearForward& op) const { backend_.run(kCompute, op); }
-  void row_forward(LinearForward op) const {
-    if (tp_.rank() != 0) op.bias = Tensor{};  // added once
-    backend_.run(kCompute, op);
-    tp_.all_reduce(kCompute, op.out, Reduce::sum);
-  }
+  void column_forward(LinearForward op) const;
+  void row_forward(LinearForward op) const;
+  void column_backward(const LinearBackward& op) const;
+  void row_backward(const LinearBackward& op) const;
+  // The weight products alone.
+  void column_weight_grad(LinearWeightGrad op) const;
+  void row_weight_grad(LinearWeightGrad op) const;
 
-  void column_input_grad(const LinearInputGrad& op) const {
-    backend_.run(kCompute, op);
-    tp_.all_reduce(kCompute, op.d_x, Reduce::sum);
-  }
-  void row_input_grad(const LinearInputGrad& op) const { backend_.run(kCompute, op); }
-
-  void weight_grad(const LinearWeightGrad& op) const { backend_.run(kCompute, op); }
+  // For the two ends of the model, which are cut over the vocabulary. Without sequence parallelism a rank holds all rows.
+  Tensor all_rows(Tensor part) const;             // what all ranks hold of it, [N,C]
+  Tensor row_sums(Tensor part) const;             // where the rows of `part` can be made that are still to be summed, [N,C]
+  void sum_rows(Tensor sums, Tensor part) const;  // sums them over the group
 
  private:
+  struct Piece {
+    int64_t begin = 0, count = 0;  // rows
+  };
+
+  bool cuts_rows() const { return static_cast<bool>(options_.rows.gathered); }
+  bool in_pieces() const { return options_.overlap == TensorOverlap::pieces && tp_.size() > 1; }
+  static int64_t pieces_of(int64_t rows);
+  static Piece piece(int64_t rows, int64_t number);
+  // Calls product(rows gathered, where they are among the N rows) for all of them, as they come.
+  template <class Product>
+  void gather_in_pieces(Tensor part, const Product& product) const;
+  template <class Product>
+  void for_gathered(Tensor part, const Product& product) const;
+  void sum_in_pieces(const LinearForward& op) const;
+  void scatter_in_pieces(const LinearForward& op) const;
+  Event start_gather(Tensor part) const;
+  Event start_sum(Tensor sums, Tensor part) const;
+
   Backend& backend_;
   Communicator& tp_;
+  Options options_;
 };
 
 }  // namespace trireme

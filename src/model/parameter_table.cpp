@@ -20,7 +20,7 @@ class TableBuilder {
     layer_ = -1;
     owner_ = Owner::first_stage;
     if (model_.position_embedding_type == PositionEmbedding::learned_absolute)
-      matrix("embedding.position", d_.P, d_.C, Cut::whole).partial_grad = PartialGrad::yes;
+      matrix("embedding.position", d_.P, d_.C, Cut::whole);
     if (tied) owner_ = Owner::first_and_last_stage;
     vocabulary_matrix("embedding.word");
     if (model_.do_layer_norm_weight_decay)
@@ -67,7 +67,6 @@ class TableBuilder {
     ParameterRow& bias = add(name + ".bias", {out});
     // A row-parallel product is summed over ranks, and its bias added once, so the bias is whole on each rank.
     bias.cut = cut == Cut::columns ? Cut::whole : cut;
-    bias.partial_grad = cut == Cut::columns ? PartialGrad::yes : PartialGrad::no;
     bias.segments = std::move(segments);
   }
 

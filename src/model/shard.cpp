@@ -66,11 +66,15 @@ bool holds(const ModelSettings& model, const ParameterRow& row, const RankShard&
     case Owner::block:
       break;
   }
-  const Dims dims = dims_of(model, 1, 1, shard);
-  return row.layer >= dims.L_first && row.layer < dims.L_first + dims.L;
+  for (int64_t chunk = 0; chunk < shard.chunks; ++chunk) {
+    const LayerRange layers = layers_of(model, shard, chunk);
+    if (row.layer >= layers.first && row.layer < layers.first + layers.count) return true;
+  }
+  return false;
 }
 
 bool counts(const ParameterRow& row, const RankShard& shard) {
+  if (shard.copy != 0) return false;
   return (row.cut != Cut::whole || shard.tp_rank == 0) && (row.owner != Owner::first_and_last_stage || shard.first_stage());
 }
 

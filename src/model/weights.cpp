@@ -36,27 +36,30 @@ std::vector<GlobalRun> global_runs(const Shape& global, const OwnedPart& part) {
   return runs;
 }
 
-BucketKind kind_of(const ParameterRow& row) {
-  if (row.owner == Owner::block) return BucketKind::block;
-  return row.owner == Owner::last_stage ? BucketKind::head : BucketKind::embedding;
+// Rows of the head, of one block, or of the embedding.
+bool belong_together(const ParameterRow& a, const ParameterRow& b) {
+  const auto is_head = [](const ParameterRow& row) { return row.owner == Owner::last_stage; };
+  return a.layer == b.layer && is_head(a) == is_head(b);
 }
 
-// Adds the rows from `row` on that belong together; returns the one after them.
-size_t add_bucket(FlatLayout& layout, size_t row) {
+// Whether a bucket goes on with a row: up to the largest size, or else to the end of its unit.
+bool belongs(const FlatLayout& layout, const Bucket& bucket, size_t row, int64_t most_bytes) {
+  if (row == bucket.first_row) return true;
+  if (most_bytes == 0) return belong_together(layout.table[bucket.first_row], layout.table[row]);
+  const int64_t count = layout.count - bucket.all.begin + local_part(layout.table[row], layout.shard).shape.count();
+  return count * size_of(DType::f32) <= most_bytes;
+}
+
+void add_bucket(FlatLayout& layout, int64_t most_bytes) {
   const RankShard& shard = layout.shard;
-  Bucket bucket{.kind = kind_of(layout.table[row]),
-                .layer = layout.table[row].layer,
-                .first_row = row,
-                .all = {layout.count, 0},
-                .own = {},
-                .state = layout.state_count,
-                .parts = {}};
-  const auto belongs = [&](const ParameterRow& other) { return kind_of(other) == bucket.kind && other.layer == bucket.layer; };
-  for (; row < layout.table.size() && belongs(layout.table[row]); ++row) {
+  size_t row = layout.local.size();
+  Bucket bucket{.first_row = row, .end_row = row, .all = {layout.count, 0}, .own = {}, .state = layout.state_count, .parts = {}};
+  for (; row < layout.table.size() && belongs(layout, bucket, row, most_bytes); ++row) {
     layout.local.push_back(local_part(layout.table[row], shard));
     layout.offsets.push_back(layout.count);
     layout.count += round_up(layout.local.back().shape.count(), kAlignElements);
   }
+  bucket.end_row = row;
   // Every rank's piece is as long as the others' and as well aligned.
   layout.count = bucket.all.begin + round_up(layout.count - bucket.all.begin, kAlignElements * shard.dp_size);
   bucket.all.count = layout.count - bucket.all.begin;
@@ -72,7 +75,25 @@ size_t add_bucket(FlatLayout& layout, size_t row) {
     }
   layout.state_count += piece;
   layout.buckets.push_back(std::move(bucket));
-  return row;
+}
+
+void add_units(FlatLayout& layout) {
+  for (size_t row = 0; row < layout.table.size();) {
+    const ParameterRow& first = layout.table[row];
+    Unit unit{.first_row = row, .end_row = row};
+    while (unit.end_row < layout.table.size() && belong_together(first, layout.table[unit.end_row])) ++unit.end_row;
+    const auto bucket_of = [&](size_t of) {
+      return static_cast<size_t>(std::ranges::upper_bound(layout.buckets, of, {}, &Bucket::first_row) - layout.buckets.begin()) -
+             1;
+    };
+    unit.first_bucket = bucket_of(row);
+    unit.end_bucket = bucket_of(unit.end_row - 1) + 1;
+    if (first.owner == Owner::block)
+      layout.blocks[static_cast<size_t>(first.layer)] = unit;
+    else
+      (first.owner == Owner::last_stage ? layout.head : layout.embedding) = unit;
+    row = unit.end_row;
+  }
 }
 
 }  // namespace
@@ -86,14 +107,11 @@ FlatLayout FlatLayout::of(const ModelSettings& model, const RankShard& shard) {
     layout.table.push_back(all[row]);
     layout.table_rows.push_back(row);
   }
-  for (size_t row = 0; row < layout.table.size();) row = add_bucket(layout, row);
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  while (layout.local.size() < layout.table.size()) add_bucket(layout, model.optim.bucket_cap_mb * kMiB);
+  layout.blocks.resize(static_cast<size_t>(model.num_layers));
+  add_units(layout);
   return layout;
-}
-
-std::optional<size_t> FlatLayout::bucket(BucketKind kind, int64_t layer) const {
-  for (size_t i = 0; i < buckets.size(); ++i)
-    if (buckets[i].kind == kind && buckets[i].layer == layer) return i;
-  return std::nullopt;
 }
 
 int64_t FlatLayout::find(const std::string& name) const {
@@ -130,7 +148,8 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
 Tensor FlatViews::parameter(size_t row) const { return flat_.flat_range(layout_.offsets[row], layout_.local[row].shape); }
 
 void Weights::add_fp8_copies(const Fp8State& fp8, const Dims& dims, Arena& arena) {
-  copies_.assign(static_cast<size_t>(dims.L_first + dims.L), Copies::stale);
+  copies_ = Copies::stale;
+  copied_ = {dims.L_first, dims.L};
   for (int64_t i = 0; i < dims.L; ++i) {
     BlockParameters& block = views_.block(dims.L_first + i);
     const auto add = [&](BlockLinear linear, Operand& weight) {
@@ -145,25 +164,23 @@ void Weights::add_fp8_copies(const Fp8State& fp8, const Dims& dims, Arena& arena
   }
 }
 
-const BlockParameters& Weights::acquire(int64_t layer) const {
-  wait_for(BucketKind::block, layer);
-  const BlockParameters& block = views_.block(layer);
-  if (copies_.empty()) return block;
-  Copies& copies = copies_[static_cast<size_t>(layer)];
-  if (copies == Copies::stale)
+void Weights::refresh_fp8_copies() {
+  if (copies_ != Copies::stale) return;
+  for (int64_t layer = copied_.begin; layer < copied_.begin + copied_.count; ++layer) {
+    const BlockParameters& block = acquire(layer);
     for (const Operand* weight : {&block.qkv_weight, &block.out_weight, &block.up_weight, &block.down_weight})
       backend_.run(kCompute, Quantise{.x = *weight});
-  copies = Copies::made;
-  return block;
+  }
+  copies_ = Copies::made;
 }
 
-void Weights::wait_for(BucketKind kind, int64_t layer) const {
-  if (const auto bucket = layout_.bucket(kind, layer)) backend_.wait(kCompute, gathered_[*bucket]);
+void Weights::wait_for(const Unit& unit) const {
+  for (size_t i = unit.first_bucket; i < unit.end_bucket; ++i) backend_.wait(kCompute, gathered_[i]);
 }
 
 const HeadParameters& Weights::acquire_head() const {
-  wait_for(BucketKind::head);
-  wait_for(BucketKind::embedding);  // which holds the head when the two are tied
+  wait_for(layout_.head);
+  wait_for(layout_.embedding);  // which holds the head when the two are tied
   return views_.head();
 }
 
@@ -171,41 +188,87 @@ void Weights::wait_for_all() const {
   for (const Event& gathered : gathered_) backend_.wait(kCompute, gathered);
 }
 
-void Weights::gather(size_t index, Communicator& dp) {
+void Weights::gather(size_t index, Communicator& group) {
   const Bucket& bucket = layout_.buckets[index];
   const Tensor flat = views_.flat();
-  if (bucket.kind == BucketKind::block && !copies_.empty()) copies_[static_cast<size_t>(bucket.layer)] = Copies::stale;
-  if (dp.size() == 1) return;
+  if (copies_ == Copies::made) copies_ = Copies::stale;
+  if (bucket.own.count == bucket.all.count) return;
   backend_.wait(kDataParallel, backend_.record(kCompute, "own_weights_updated"));
-  dp.all_gather(kDataParallel, flat.rows(bucket.own.begin, bucket.own.count), flat.rows(bucket.all.begin, bucket.all.count));
+  group.all_gather(kDataParallel, flat.rows(bucket.own.begin, bucket.own.count), flat.rows(bucket.all.begin, bucket.all.count));
   gathered_[index] = backend_.record(kDataParallel, "weights_gathered");
 }
 
-void Grads::reduce(BucketKind kind, int64_t layer) {
-  const auto index = layout_.bucket(kind, layer);
-  if (micro_batch_ != MicroBatch::last || !index || mesh_.dp->size() == 1) return;
-  const Bucket& bucket = layout_.buckets[*index];
+// Under sequence parallelism, gradients of norms: each rank has summed over its rows. Those that lie side by side are summed
+// together.
+void Grads::sum_partial(const Unit& unit) {
+  if (!sums_rows_) return;
+  const auto is_partial = [&](size_t row) { return layout_.table[row].partial_grad == PartialGrad::yes; };
   backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
-  mesh_.dp->reduce_scatter(kDataParallel, views_.flat().rows(bucket.all.begin, bucket.all.count),
-                           views_.flat().rows(bucket.own.begin, bucket.own.count), Reduce::sum);
-  reduced_[*index] = backend_.record(kDataParallel, "gradients_reduced");
+  for (size_t row = unit.first_row; row < unit.end_row; ++row) {
+    if (!is_partial(row)) continue;
+    const int64_t begin = layout_.offsets[row];
+    while (row + 1 < unit.end_row && is_partial(row + 1)) ++row;
+    const int64_t end = layout_.offsets[row] + layout_.local[row].shape.count();
+    mesh_.tp->all_reduce(kDataParallel, views_.flat().rows(begin, end - begin), Reduce::sum);
+  }
 }
 
-void Grads::finished_embedding() {
-  const int64_t word = layout_.find("embedding.word");
-  const bool tied = word >= 0 && layout_.table[static_cast<size_t>(word)].owner == Owner::first_and_last_stage;
-  // The first and the last stage each have a part of the gradient of the table they share.
-  if (micro_batch_ == MicroBatch::last && tied && mesh_.embedding != nullptr) {
+// The first and the last stage each have a part of the gradient of the table they share.
+void Grads::sum_shared_table(const Unit& unit) {
+  if (mesh_.embedding == nullptr) return;
+  for (size_t row = unit.first_row; row < unit.end_row; ++row) {
+    if (layout_.table[row].owner != Owner::first_and_last_stage) continue;
     backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
-    mesh_.embedding->all_reduce(kDataParallel, views_.embedding().word, Reduce::sum);
-    reduced_[*layout_.bucket(BucketKind::embedding)] = backend_.record(kDataParallel, "shared_gradients_summed");
+    mesh_.embedding->all_reduce(kDataParallel, views_.parameter(row), Reduce::sum);
   }
-  reduce(BucketKind::embedding);
+}
+
+void Grads::sum(const Unit& unit) {
+  if (unit.first_row == unit.end_row) return;
+  sum_partial(unit);
+  sum_shared_table(unit);
+  for (; next_bucket_ < layout_.buckets.size() && layout_.buckets[next_bucket_].end_row <= unit.end_row; ++next_bucket_)
+    reduce(next_bucket_);
+  if (next_bucket_ == layout_.buckets.size()) next_bucket_ = 0;
+}
+
+void Grads::reduce(size_t index) {
+  const Bucket& bucket = layout_.buckets[index];
+  const FlatRange &all = bucket.all, &own = bucket.own;
+  Tensor gradients = views_.flat();
+  if (mesh_.dp_cp->size() > 1) {
+    if (sync_) {
+      // What was summed before is summed on the other stream.
+      backend_.wait(kCompute, backend_.record(kDataParallel, "partial_gradients_summed"));
+      backend_.run(kCompute, Copy{.from = gradients.rows(all.begin, all.count), .to = sync_.rows(all.begin, all.count)});
+      gradients = sync_;
+    }
+    backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
+    if (own.count == all.count)
+      mesh_.dp_cp->all_reduce(kDataParallel, gradients.rows(all.begin, all.count), Reduce::sum);
+    else
+      mesh_.dp_cp->reduce_scatter(kDataParallel, gradients.rows(all.begin, all.count), gradients.rows(own.begin, own.count),
+                                  Reduce::sum);
+  }
+  reduced_[index] = backend_.record(kDataParallel, "gradients_reduced");
+}
+
+void Grads::finished_step() {
+  if (overlaps_) return;
+  sum(layout_.head);
+  for (auto block = layout_.blocks.rbegin(); block != layout_.blocks.rend(); ++block) sum(*block);
+  sum(layout_.embedding);
+}
+
+Tensor Grads::own(size_t index) const {
+  return views_.flat().rows(layout_.buckets[index].own.begin, layout_.buckets[index].own.count);
 }
 
 Tensor Grads::acquire_own(size_t index) const {
   backend_.wait(kCompute, reduced_[index]);
-  return views_.flat().rows(layout_.buckets[index].own.begin, layout_.buckets[index].own.count);
+  const FlatRange& range = layout_.buckets[index].own;
+  if (sync_) backend_.run(kCompute, Copy{.from = sync_.rows(range.begin, range.count), .to = own(index)});
+  return own(index);
 }
 
 void initialise(const FlatLayout& layout, const Bucket& bucket, uint64_t seed, Backend& backend, Tensor masters) {

@@ -1,15 +1,15 @@
-// The weights store: every parameter of this rank in one flat buffer, gradients in another with the same offsets. The buffers are
-// cut into buckets (the head, each block, the embedding) in the order in which backward finishes them. Masters and Adam states
-// are shared out over the data-parallel ranks: rank r owns the r-th piece of every bucket, and its state buffers hold those
-// pieces one after the other.
+// The weights store: every parameter of this rank in one flat buffer, gradients in another with the same offsets. Parameters lie
+// in the order in which backward finishes their gradients: the head, each block, the embedding. The buffers are cut into buckets,
+// each of which is summed and gathered as one. With a distributed optimizer masters and Adam states are shared out over the ranks
+// that hold the same parameters: rank r owns the r-th piece of every bucket, and its state buffers hold those pieces one after
+// the other. Otherwise every rank owns all of every bucket.
 //
 // The model makes two calls a block: weights.acquire before it reads a block's parameters, and grads.finished after backward
 // wrote the last gradient of a block.
 #pragma once
 
-#include <optional>
-
 #include "backend/backend.h"
+#include "comm/mesh.h"
 #include "model/fp8_state.h"
 #include "model/shard.h"
 
@@ -48,16 +48,18 @@ struct OwnedPart {
   int64_t state = 0;             // and in the state buffers
 };
 
-enum class BucketKind : uint8_t { head, block, embedding };
-
 struct Bucket {
-  BucketKind kind = BucketKind::block;
-  int64_t layer = -1;            // of a block
-  size_t first_row = 0;          // of the table
-  FlatRange all;                 // in the flat buffers
-  FlatRange own;                 // the piece of it that this rank owns
-  int64_t state = 0;             // where that piece begins in the state buffers
-  std::vector<OwnedPart> parts;  // of the parameters in the bucket, those that are in the piece
+  size_t first_row = 0, end_row = 0;  // of the table
+  FlatRange all;                      // in the flat buffers
+  FlatRange own;                      // the piece of it that this rank owns
+  int64_t state = 0;                  // where that piece begins in the state buffers
+  std::vector<OwnedPart> parts;       // of the parameters in the bucket, those that are in the piece
+};
+
+// Parameters whose gradients are finished together.
+struct Unit {
+  size_t first_row = 0, end_row = 0;        // of the table
+  size_t first_bucket = 0, end_bucket = 0;  // that hold some of them
 };
 
 // Where the parameters of this rank lie in the flat buffers. They start on 256-byte boundaries of the narrowest dtype.
@@ -68,13 +70,14 @@ struct FlatLayout {
   std::vector<LocalParameter> local;  // what this rank holds of each
   std::vector<int64_t> offsets;
   std::vector<Bucket> buckets;
-  int64_t count = 0;        // elements of a flat buffer
-  int64_t state_count = 0;  // elements of a state buffer
+  Unit head, embedding;      // empty where this rank has nothing of them
+  std::vector<Unit> blocks;  // by layer
+  int64_t count = 0;         // elements of a flat buffer
+  int64_t state_count = 0;   // elements of a state buffer
 
+  // Buckets as large as model.optim.bucket_cap_mb; without it one for each unit.
   static FlatLayout of(const ModelSettings& model, const RankShard& shard = {});
   int64_t find(const std::string& name) const;  // row, or -1
-  // Which bucket; none where this rank has nothing of it.
-  std::optional<size_t> bucket(BucketKind kind, int64_t layer = -1) const;
 };
 
 // The tensors of a flat buffer, by name and by block.
@@ -104,28 +107,32 @@ class Weights {
 
   // Gives the matrices of the blocks FP8 copies.
   void add_fp8_copies(const Fp8State& fp8, const Dims& dims, Arena& arena);
+  // Makes those copies, if the weights have changed since they were made.
+  void refresh_fp8_copies();
 
-  // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them. FP8 copies are made
-  // when a block is first used after an update.
-  const BlockParameters& acquire(int64_t layer) const;
-  const EmbeddingParameters& acquire_embedding() const { return wait_for(BucketKind::embedding), views_.embedding(); }
+  // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them.
+  const BlockParameters& acquire(int64_t layer) const {
+    return wait_for(layout_.blocks[static_cast<size_t>(layer)]), views_.block(layer);
+  }
+  const EmbeddingParameters& acquire_embedding() const { return wait_for(layout_.embedding), views_.embedding(); }
   const HeadParameters& acquire_head() const;
   const FlatViews& views() const { return views_; }
 
-  // Every rank has updated its piece of the bucket: collects the pieces of all.
-  void gather(size_t bucket, Communicator& dp);
+  // Every rank has updated its piece of the bucket: collects the pieces of all of `group`.
+  void gather(size_t bucket, Communicator& group);
   void wait_for_all() const;
 
  private:
-  void wait_for(BucketKind kind, int64_t layer = -1) const;
+  void wait_for(const Unit& unit) const;
 
-  enum class Copies : uint8_t { made, stale };
+  enum class Copies : uint8_t { none, made, stale };
 
   const FlatLayout& layout_;
   FlatViews views_;
   Backend& backend_;
-  std::vector<Event> gathered_;         // by bucket
-  mutable std::vector<Copies> copies_;  // by layer; empty without FP8
+  std::vector<Event> gathered_;  // by bucket
+  Copies copies_ = Copies::none;
+  FlatRange copied_;  // layers with FP8 copies
 };
 
 // Whether further micro-batches of the step will add to the gradients.
@@ -133,30 +140,52 @@ enum class MicroBatch : uint8_t { more_follow, last };
 
 class Grads {
  public:
-  Grads(const FlatLayout& layout, const ModelSettings& model, Backend& backend, const Mesh& mesh, Tensor flat)
-      : layout_(layout), views_(layout, model, flat), backend_(backend), mesh_(mesh), reduced_(layout.buckets.size()) {}
+  // `sync` holds gradients while they are summed, in another dtype; absent if they are summed where they are.
+  Grads(const FlatLayout& layout, const ModelSettings& model, Backend& backend, const Mesh& mesh, Tensor flat, Tensor sync)
+      : layout_(layout),
+        views_(layout, model, flat),
+        sync_(sync),
+        backend_(backend),
+        mesh_(mesh),
+        sums_rows_(model.sequence_parallel && mesh.tp->size() > 1),
+        overlaps_(model.optim.overlap_grad_sync),
+        reduced_(layout.buckets.size()) {}
 
   const BlockParameters& block(int64_t layer) const { return views_.block(layer); }
   const EmbeddingParameters& embedding() const { return views_.embedding(); }
   const HeadParameters& head() const { return views_.head(); }
 
   void begin_micro_batch(MicroBatch which) { micro_batch_ = which; }
-  // Backward wrote the last gradient of the block: on the last micro-batch its reduction over the data-parallel group starts.
-  void finished(int64_t layer) { reduce(BucketKind::block, layer); }
-  void finished_head() { reduce(BucketKind::head); }
-  void finished_embedding();
-  // What comes next on the compute stream finds this rank's piece of the bucket summed over the group.
+  // Backward wrote the last gradient of the block: on the last micro-batch its sum over the ranks with the same parameters
+  // starts, if that is to overlap with backward.
+  void finished(int64_t layer) { finished(layout_.blocks[static_cast<size_t>(layer)]); }
+  void finished_head() { finished(layout_.head); }
+  void finished_embedding() { finished(layout_.embedding); }
+  // All gradients of the step are written: starts the sums that have not started yet.
+  void finished_step();
+  // What comes next on the compute stream finds this rank's piece of the bucket summed. Once a step, then own().
   Tensor acquire_own(size_t bucket) const;
+  Tensor own(size_t bucket) const;
   const FlatViews& views() const { return views_; }
 
  private:
-  void reduce(BucketKind kind, int64_t layer = -1);
+  void finished(const Unit& unit) {
+    if (overlaps_ && micro_batch_ == MicroBatch::last) sum(unit);
+  }
+  void sum(const Unit& unit);
+  void sum_partial(const Unit& unit);
+  void sum_shared_table(const Unit& unit);
+  void reduce(size_t bucket);
 
   const FlatLayout& layout_;
   FlatViews views_;
+  Tensor sync_;
   Backend& backend_;
   const Mesh& mesh_;
+  bool sums_rows_;  // some gradients are sums over the rows of this rank only
+  bool overlaps_;
   MicroBatch micro_batch_ = MicroBatch::last;
+  size_t next_bucket_ = 0;      // to be reduced; units are finished in the order of the table
   std::vector<Event> reduced_;  // by bucket
 };
 

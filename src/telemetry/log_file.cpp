@@ -16,8 +16,8 @@ File open_in_new_folder(const std::filesystem::path& path) {
 
 }  // namespace
 
-LogFile::LogFile(const std::string& path, Notify notify)
-    : path_(path), notify_(std::move(notify)), file_(open_in_new_folder(path)), size_(file_.size()) {}
+LogFile::LogFile(const std::string& path, Notify notify, LogWriters writers)
+    : path_(path), notify_(std::move(notify)), writers_(writers), file_(open_in_new_folder(path)), size_(file_.size()) {}
 
 void LogFile::append(std::string_view record) {
   try {
@@ -25,7 +25,8 @@ void LogFile::append(std::string_view record) {
     size_ += static_cast<int64_t>(record.size());
   } catch (const Failure& failure) {
     std::error_code ignored;  // if even this fails there is nothing left to do for the file, and the warning is the right one
-    if (std::filesystem::file_size(path_, ignored) > static_cast<uint64_t>(size_) && !ignored) {
+    if (writers_ == LogWriters::this_one && std::filesystem::file_size(path_, ignored) > static_cast<uint64_t>(size_) &&
+        !ignored) {
       std::filesystem::resize_file(path_, static_cast<uint64_t>(size_), ignored);
     }
     if (!warned_ && notify_)
@@ -41,8 +42,9 @@ void LogFile::append_line(std::string& line) {
 }
 
 size_t LogFile::filler_for(size_t record_bytes) const {
-  constexpr size_t kPage = 4096;              // the smallest there is; larger ones are multiples of it
-  constexpr size_t kLeast = 256, kMore = 64;  // records grow a little: more digits, a value that is not always there
+  if (writers_ == LogWriters::many) return 0;  // where the next record will be is not known
+  constexpr size_t kPage = 4096;               // the smallest there is; larger ones are multiples of it
+  constexpr size_t kLeast = 256, kMore = 64;   // records grow a little: more digits, a value that is not always there
   const size_t room = kPage - (static_cast<size_t>(size_) + record_bytes) % kPage;
   const size_t next = std::max(record_bytes + kMore, kLeast);
   return room < std::min(next, kPage) ? room : 0;

@@ -17,10 +17,14 @@ namespace trireme {
 // The kernel copies a write page by page, and SIGKILL can come between two pages. So that records are not torn even then, they
 // are kept from crossing pages: a record after which the next one would cross is filled up to the end of its page. filler_for
 // says with how many bytes; in lines they are spaces at the end.
+//
+// A file that several processes write to has the first promise only for lines that fit in a page.
+enum class LogWriters : uint8_t { this_one, many };
+
 class LogFile {
  public:
   // Opens or creates the file and its folder; what is in the file stays.
-  LogFile(const std::string& path, Notify notify);
+  LogFile(const std::string& path, Notify notify, LogWriters writers = LogWriters::this_one);
 
   void append(std::string_view record);
   void append_line(std::string& line);  // `line` without its newline; what is added to it stays added
@@ -34,6 +38,7 @@ class LogFile {
  private:
   std::string path_;
   Notify notify_;
+  LogWriters writers_;
   File file_;
   int64_t size_ = 0;  // of the whole records
   bool warned_ = false;

@@ -38,12 +38,19 @@ std::string data_wait_text(const Summary& summary) {
   return fmt::format(", {} waited for data, {} in all", summary.data_wait_steps, format_seconds(summary.data_wait_seconds));
 }
 
+// Ranks wait for each other in every step, so that their times differ little; the longest is said too.
+std::string slowest_text(const Summary& summary) {
+  if (summary.end.ranks.size() < 2) return "";
+  const RankEnd* slowest = summary.slowest_rank();
+  return fmt::format(", slowest rank {} with {}", slowest->rank, format_seconds(slowest->mean_seconds));
+}
+
 std::string speed_text(const Summary& summary) {
   if (summary.averaged == 0) return "no step to average" + left_out_text(summary);
-  return fmt::format("{} a step (median {}, 95th percentile {}), {} tokens/s; mean of {} steps{}{}",
-                     format_seconds(summary.mean_seconds), format_seconds(summary.median_seconds),
-                     format_seconds(summary.percentile95_seconds), format_count(std::round(summary.tokens_per_second)),
-                     summary.averaged, data_wait_text(summary), left_out_text(summary));
+  return fmt::format(
+      "{} a step (median {}, 95th percentile {}{}), {} tokens/s; mean of {} steps{}{}", format_seconds(summary.mean_seconds),
+      format_seconds(summary.median_seconds), format_seconds(summary.percentile95_seconds), slowest_text(summary),
+      format_count(std::round(summary.tokens_per_second)), summary.averaged, data_wait_text(summary), left_out_text(summary));
 }
 
 std::string rates_text(const Summary& summary) {
@@ -106,6 +113,7 @@ nlohmann::ordered_json Summary::json() const {
   json["step_seconds"]["percentile95"] = rate(percentile95_seconds);
   json["step_seconds"]["min"] = rate(least_seconds);
   json["step_seconds"]["max"] = rate(most_seconds);
+  if (const RankEnd* slowest = slowest_rank()) json["step_seconds"]["slowest_rank"] = rate(slowest->mean_seconds);
   json["data_wait"]["steps"] = data_wait_steps;
   json["data_wait"]["seconds"] = data_wait_seconds;
   json["tokens_per_second"] = rate(tokens_per_second);

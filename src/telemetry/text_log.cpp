@@ -29,10 +29,13 @@ std::string text_log_name(int global_rank, int local_rank) {
 }
 
 TextLogSink::TextLogSink(const std::string& path, const std::string& error_path, int64_t total_steps, Notify notify,
-                         const Clock& clock)
-    : total_steps_(total_steps), clock_(clock), all_(path, notify), errors_(error_path, std::move(notify)) {
+                         const Clock& clock, ErrorLogOf errors)
+    : total_steps_(total_steps),
+      clock_(clock),
+      all_(path, notify),
+      errors_(error_path, std::move(notify), errors == ErrorLogOf::one_rank ? LogWriters::this_one : LogWriters::many) {
   all_.keep_lines(any_line);
-  errors_.keep_lines(any_line);
+  if (errors != ErrorLogOf::other_rank) errors_.keep_lines(any_line);
 }
 
 void TextLogSink::step(const StepRecord& record) {

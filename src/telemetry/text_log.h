@@ -19,12 +19,15 @@ namespace trireme {
 std::string text_log_name(int global_rank, int local_rank);
 inline constexpr const char* kErrorLogName = "nemo_error_log.txt";
 
+// Who else writes to the error log. The first rank of many opens it before the others do.
+enum class ErrorLogOf : uint8_t { one_rank, first_rank, other_rank };
+
 // Messages may come from any thread.
 class TextLogSink final : public Sink {
  public:
   // Goes on at the end of files that are there; a last line that was torn is taken away first.
   TextLogSink(const std::string& path, const std::string& error_path, int64_t total_steps, Notify notify,
-              const Clock& clock = system_clock());
+              const Clock& clock = system_clock(), ErrorLogOf errors = ErrorLogOf::one_rank);
 
   void step(const StepRecord& record) override;
   void validation(const ValidationRecord& record) override;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <set>
+#include <sstream>
 
 #include "base/file.h"
+#include "comm/control.h"
 
 namespace trireme {
 namespace {
@@ -60,24 +63,44 @@ StoredCheckpoint open_checkpoint(const std::filesystem::path& folder) {
   return checkpoint;
 }
 
-NewestCheckpoint find_latest(const std::filesystem::path& folder, const std::function<void(const StoredCheckpoint&)>& accept) {
+namespace {
+
+// The steps that rank 0 sees; another machine may see them a moment later.
+std::vector<int64_t> steps_of_rank_0(const std::filesystem::path& folder, Control* ranks) {
+  if (ranks == nullptr) return checkpoint_steps(folder);
+  std::istringstream words(ranks->share("checkpoints", fmt::format("{}", fmt::join(checkpoint_steps(folder), " "))));
+  return {std::istream_iterator<int64_t>(words), {}};
+}
+
+}  // namespace
+
+NewestCheckpoint find_latest(const std::filesystem::path& folder, const std::function<void(const StoredCheckpoint&)>& accept,
+                             Control* ranks) {
   NewestCheckpoint newest;
-  std::vector<int64_t> steps = checkpoint_steps(folder);
+  std::vector<int64_t> steps = steps_of_rank_0(folder, ranks);
   for (; !steps.empty(); steps.pop_back()) {
     const std::string name = checkpoint_name(steps.back());
+    StoredCheckpoint candidate;
+    std::string trouble;
     try {
-      StoredCheckpoint candidate = open_checkpoint(folder / name);
+      candidate = open_checkpoint(folder / name);
       accept(candidate);
-      newest.checkpoint = std::move(candidate);
-      for (std::string& line : newest.skipped) line += "; using " + name;
-      return newest;
     } catch (const CheckpointMismatch&) {
       throw;
+    } catch (const JobEnded&) {
+      throw;
     } catch (const Failure& failure) {
-      newest.skipped.push_back(name + ": " + failure.what());
+      trouble = failure.what();
     } catch (const UserError& error) {
       throw UserError("{}: {}", (folder / name).string(), error.what());
     }
+    if (ranks != nullptr) trouble = ranks->first_of("checkpoint", trouble);
+    if (trouble.empty()) {
+      newest.checkpoint = std::move(candidate);
+      for (std::string& line : newest.skipped) line += "; using " + name;
+      return newest;
+    }
+    newest.skipped.push_back(name + ": " + trouble);
   }
   if (!newest.skipped.empty())
     throw Failure("no checkpoint in {} can be used: {}", folder.string(), fmt::join(newest.skipped, "; "));

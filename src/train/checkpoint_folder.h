@@ -13,6 +13,8 @@
 
 namespace trireme {
 
+class Control;
+
 std::string checkpoint_name(int64_t step);                                   // "step-00000100"
 std::optional<int64_t> step_of(const std::string& name);                     // of a checkpoint's folder; nothing for other names
 std::vector<int64_t> checkpoint_steps(const std::filesystem::path& folder);  // rising; a folder that is not there has none
@@ -33,9 +35,11 @@ struct NewestCheckpoint {
 // The newest checkpoint that is not damaged and that `accept` takes without a Failure; nothing if there is none at all. A Failure
 // if there are some and all are damaged: starting from nothing is for the user to decide. A checkpoint of a newer format
 // version is a UserError, for going on from an older one would lose work.
+//
+// With `ranks`, all of them make this call and come to the same checkpoint: one that is damaged for any of them is passed over.
 NewestCheckpoint find_latest(
     const std::filesystem::path& folder,
-    const std::function<void(const StoredCheckpoint&)>& accept = [](const StoredCheckpoint&) {});
+    const std::function<void(const StoredCheckpoint&)>& accept = [](const StoredCheckpoint&) {}, Control* ranks = nullptr);
 
 // The request does not fit the checkpoint: another model, not damage. An older checkpoint would not help.
 struct CheckpointMismatch : Failure {

@@ -81,6 +81,12 @@ StoredShard parse_shard(const json& in, const std::string& where) {
 
 }  // namespace
 
+std::string write_shard_entry(const StoredShard& shard) { return shard_json(shard).dump(); }
+
+StoredShard parse_shard_entry(const std::string& text, const std::string& where) {
+  return parse_shard(parse_strict_json(text, where), where);
+}
+
 std::string write_manifest(const CheckpointManifest& manifest) {
   json out = {{"format_version", kCheckpointVersion},
               {"step", manifest.info.step},

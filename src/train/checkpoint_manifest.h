@@ -48,6 +48,10 @@ struct CheckpointManifest {
   std::vector<StoredShard> shards;
 };
 
+// What the ranks of a run tell the one that writes the manifest.
+std::string write_shard_entry(const StoredShard& shard);
+StoredShard parse_shard_entry(const std::string& text, const std::string& where);
+
 // The text carries its own checksum, over everything else in it; every version of the format keeps that rule, so that damage
 // and a newer version can be told apart.
 std::string write_manifest(const CheckpointManifest& manifest);

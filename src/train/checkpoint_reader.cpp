@@ -123,9 +123,10 @@ void load_checkpoint(const StoredCheckpoint& checkpoint, std::span<const Checkpo
 }
 
 NewestCheckpoint load_newest(const std::filesystem::path& folder,
-                             const std::function<std::vector<CheckpointTensor>(const CheckpointManifest&)>& wanted) {
-  return find_latest(folder,
-                     [&](const StoredCheckpoint& checkpoint) { load_checkpoint(checkpoint, wanted(checkpoint.manifest)); });
+                             const std::function<std::vector<CheckpointTensor>(const CheckpointManifest&)>& wanted,
+                             Control* ranks) {
+  return find_latest(
+      folder, [&](const StoredCheckpoint& checkpoint) { load_checkpoint(checkpoint, wanted(checkpoint.manifest)); }, ranks);
 }
 
 }  // namespace trireme

@@ -19,6 +19,7 @@ void load_checkpoint(const StoredCheckpoint& checkpoint, std::span<const Checkpo
 // Loads the newest checkpoint that can be read, falling back past damaged ones, and says which were skipped, as find_latest does.
 // `wanted` is asked for each checkpoint tried which tensors to fill; it may refuse one by throwing.
 NewestCheckpoint load_newest(const std::filesystem::path& folder,
-                             const std::function<std::vector<CheckpointTensor>(const CheckpointManifest&)>& wanted);
+                             const std::function<std::vector<CheckpointTensor>(const CheckpointManifest&)>& wanted,
+                             Control* ranks = nullptr);
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "comm/control.h"
 #include "train/safetensors.h"
 
 namespace trireme {
@@ -87,17 +88,40 @@ void commit_checkpoint(const std::filesystem::path& temporary, const std::filesy
   rename_or_exchange(temporary, folder);
 }
 
-CheckpointWriter::CheckpointWriter(std::filesystem::path folder, std::span<const CheckpointTensor> tensors, Retention retention)
-    : folder_(std::move(folder)), retention_(retention), layout_(lay_out_shard(tensors)), staging_(layout_.bytes) {
+CheckpointWriter::CheckpointWriter(std::filesystem::path folder, std::span<const CheckpointTensor> tensors, Retention retention,
+                                   Control* ranks)
+    : folder_(std::move(folder)),
+      retention_(retention),
+      alone_(ranks == nullptr ? std::make_unique<Control>() : nullptr),
+      ranks_(ranks != nullptr ? *ranks : *alone_),
+      layout_(lay_out_shard(tensors)),
+      staging_(layout_.bytes) {
   std::memcpy(staging_.data(), layout_.header.data(), layout_.header.size());
+  for (const std::string& bytes : ranks_.gather("shard bytes", std::to_string(layout_.bytes))) all_bytes_ += std::stoll(bytes);
+}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+void CheckpointWriter::prepare(int64_t step) {
+  std::string trouble;
+  if (ranks_.rank() == 0) {
+    try {
+      create_folders(folder_);
+      remove_temporary_folders(folder_);
+      constexpr int64_t kManifestRoom = 1 << 20;
+      require_free_space(folder_, all_bytes_ + kManifestRoom * ranks_.size(), "cannot save " + checkpoint_name(step));
+      create_folders(temporary(step));
+    } catch (const Failure& failure) {
+      trouble = failure.what();
+    }
+  }
+  trouble = ranks_.share("save", trouble);
+  if (!trouble.empty()) throw Failure("{}", trouble);
 }
 
 void CheckpointWriter::snapshot(CheckpointInfo info) {
   wait();
-  create_folders(folder_);
-  remove_temporary_folders(folder_);
-  constexpr int64_t kManifestRoom = 1 << 20;
-  require_free_space(folder_, layout_.bytes + kManifestRoom, "cannot save " + checkpoint_name(info.step));
+  prepare(info.step);
   for (const ShardLayout::Entry& entry : layout_.entries) {
     CHECK(entry.tensor.device == Device::host);
     if (entry.tensor.bytes() > 0) std::memcpy(staging_.data() + entry.begin, entry.tensor.data, entry.tensor.bytes());
@@ -113,21 +137,47 @@ void CheckpointWriter::wait() {
   if (writing_.valid()) writing_.get();
 }
 
-void CheckpointWriter::write(const CheckpointInfo& info) const {
-  const std::filesystem::path checkpoint = folder_ / checkpoint_name(info.step);
-  const std::filesystem::path temporary = checkpoint.string() + kWritingSuffix;
+std::string CheckpointWriter::write_own_shard(int64_t step) const {
+  if (layout_.entries.empty() && ranks_.size() > 1) return "{}";  // others save all that this rank holds
   try {
-    create_folders(temporary);
-    const StoredShard shard = write_shard(temporary, 0, layout_, staging_);
-    const std::string created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-    commit_checkpoint(temporary, checkpoint, {info, created, {shard}});
+    const StoredShard shard = write_shard(temporary(step), ranks_.rank(), layout_, staging_);
+    return nlohmann::json{{"shard", write_shard_entry(shard)}}.dump();
+  } catch (const Failure& failure) {
+    return nlohmann::json{{"trouble", failure.what()}}.dump();
+  }
+}
+
+void CheckpointWriter::commit(const CheckpointInfo& info, const std::vector<std::string>& entries) const {
+  const std::filesystem::path checkpoint = folder_ / checkpoint_name(info.step);
+  try {
+    CheckpointManifest manifest{info, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))), {}};
+    for (const std::string& text : entries) {
+      const auto entry = nlohmann::json::parse(text);
+      if (entry.contains("trouble")) throw Failure("{}", entry.at("trouble").get<std::string>());
+      if (entry.contains("shard")) manifest.shards.push_back(parse_shard_entry(entry.at("shard"), kManifestName));
+    }
+    commit_checkpoint(temporary(info.step), checkpoint, manifest);
   } catch (...) {
     std::error_code ignored;  // the failure that brought us here is the one to tell
-    std::filesystem::remove_all(temporary, ignored);
+    std::filesystem::remove_all(temporary(info.step), ignored);
     throw;
   }
-  remove_tree(temporary);  // there if the step had been saved before: its place was taken, and it is here now
+  remove_tree(temporary(info.step));  // there if the step had been saved before: its place was taken, and it is here now
   remove_old_checkpoints(folder_, info.step, retention_);
+}
+
+void CheckpointWriter::write(const CheckpointInfo& info) {
+  const std::vector<std::string> entries = ranks_.gather("shard", write_own_shard(info.step));
+  std::string trouble;
+  if (ranks_.rank() == 0) {
+    try {
+      commit(info, entries);
+    } catch (const Failure& failure) {
+      trouble = failure.what();
+    }
+  }
+  trouble = ranks_.share("saved", trouble);
+  if (!trouble.empty()) throw Failure("{}", trouble);
 }
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 // Saving. The tensors are copied into one staging buffer, which is the image of the shard file; training goes on while a
-// thread writes it.
+// thread writes it. Of several ranks each writes its own shard, and rank 0, once all are on the disk, the manifest that commits
+// them; if one cannot be written, the save fails on all ranks alike.
 //
 //   CheckpointWriter writer(folder, tensors, {.keep_last = 2, .keep_best = 1});
 //   writer.snapshot({.step = 100, .consumed_samples = 25600, .settings = yaml});   // returns after the copy
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,8 +52,11 @@ class CheckpointWriter {
   // Bytes of the staging buffer.
   static int64_t staging_bytes(std::span<const CheckpointTensor> tensors) { return lay_out_shard(tensors).bytes; }
 
-  // The tensors stay where they are for the life of the writer. Allocates the staging buffer.
-  CheckpointWriter(std::filesystem::path folder, std::span<const CheckpointTensor> tensors, Retention retention);
+  // The tensors stay where they are for the life of the writer. Allocates the staging buffer. With `ranks`, all of them make the
+  // same calls.
+  CheckpointWriter(std::filesystem::path folder, std::span<const CheckpointTensor> tensors, Retention retention,
+                   Control* ranks = nullptr);
+  ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
@@ -63,11 +68,18 @@ class CheckpointWriter {
   void wait();   // until the last save is on the disk; throws its failure
 
  private:
-  void write(const CheckpointInfo& info) const;
+  std::filesystem::path temporary(int64_t step) const { return folder_ / (checkpoint_name(step) + kWritingSuffix); }
+  void prepare(int64_t step);  // the folder, and room for what goes in
+  void write(const CheckpointInfo& info);
+  std::string write_own_shard(int64_t step) const;  // JSON: its entry of the manifest, or what went wrong
+  void commit(const CheckpointInfo& info, const std::vector<std::string>& entries) const;
 
   std::filesystem::path folder_;
   Retention retention_;
+  std::unique_ptr<Control> alone_;
+  Control& ranks_;
   ShardLayout layout_;
+  int64_t all_bytes_ = 0;  // of the shards of all ranks; known to rank 0
   std::vector<std::byte> staging_;
   std::future<void> writing_;  // last, so that it is waited for before anything that the thread uses goes
 };

@@ -3,17 +3,31 @@
 #include <cmath>
 #include <exception>
 
+#include "model/ring_attention.h"
+#include "train/run_size.h"
+
 namespace trireme {
 
 namespace {
 
-RankShard shard_of(const Mesh& mesh) {
+RankShard shard_of(const ModelSettings& model, const Mesh& mesh) {
+  const bool shared_out = model.optim.is_distributed();
   return {.tp_rank = mesh.tp->rank(),
           .tp_size = mesh.tp->size(),
           .pp_rank = mesh.pp->rank(),
           .pp_size = mesh.pp->size(),
-          .dp_rank = mesh.dp->rank(),
-          .dp_size = mesh.dp->size()};
+          .dp_rank = shared_out ? mesh.dp_cp->rank() : 0,
+          .dp_size = shared_out ? mesh.dp_cp->size() : 1,
+          .copy = shared_out ? 0 : mesh.dp_cp->rank(),
+          .chunks = narrow<int>(model.virtual_pipeline_model_parallel_size),
+          .cp_rank = mesh.cp->rank(),
+          .cp_size = mesh.cp->size()};
+}
+
+// Micro-batches of the longest step. The lists but GPipe's do not need more memory for longer ones than these.
+int64_t most_micro_batches(const ModelSettings& model, const Mesh& mesh) {
+  const int64_t stages = mesh.pp->size(), planned = ceil_div(model.global_batch_size, model.micro_batch_size * mesh.dp->size());
+  return model.pipeline_schedule == PipelineSchedule::gpipe ? planned : std::max(round_up(planned, stages), 2 * stages);
 }
 
 }  // namespace
@@ -31,17 +45,25 @@ Arenas Arenas::like(const Arenas& measured, Backend& backend) {
 }
 
 Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas)
-    : settings_(std::move(settings)), backend_(backend), mesh_(mesh), layout_(FlatLayout::of(settings_.model, shard_of(mesh))) {
+    : settings_(std::move(settings)),
+      backend_(backend),
+      mesh_(mesh),
+      layout_(FlatLayout::of(settings_.model, shard_of(settings_.model, mesh))) {
   CHECK_EQ(settings_.model.tensor_model_parallel_size, mesh.tp->size());
+  CHECK_EQ(settings_.model.context_parallel_size, mesh.cp->size());
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
-  const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, layout_.shard);
   weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.count}, dtype));
   if (model.fp8.enabled) {
+    CHECK_EQ(mesh.size(), 1);
+    const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, layout_.shard);
     fp8_.emplace(model, dims, arenas.states);
     weights_->add_fp8_copies(*fp8_, dims, arenas.parameters);
   }
-  grads_.emplace(layout_, model, backend, mesh, arenas.gradients.take({layout_.count}, DType::f32));
+  const Tensor gradients = arenas.gradients.take({layout_.count}, DType::f32);
+  const bool narrow_sums = model.optim.grad_sync_dtype == SyncType::bf16 && mesh.dp_cp->size() > 1;
+  const Tensor sync = narrow_sums ? arenas.gradients.take({layout_.count}, DType::bf16) : Tensor{};
+  grads_.emplace(layout_, model, backend, mesh, gradients, sync);
   if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
   first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
@@ -50,13 +72,35 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   squares_ = arenas.states.take({static_cast<int64_t>(names_.size())}, DType::f64);
   host_squares_.resize(names_.size());
   for (const Bucket& bucket : layout_.buckets) ranges_.push_back(ranges_of(bucket));
+  add_chunks(arenas);
+}
+
+void Engine::add_chunks(Arenas& arenas) {
+  const ModelSettings& model = settings_.model;
+  const DType dtype = activation_dtype(settings_.precision);
   const RankShard& shard = layout_.shard;
-  // A stage never has more micro-batches alive than there are stages.
-  const int64_t slots =
-      slots_needed(make_schedule(ScheduleKind::one_forward_one_backward, shard.pp_size, shard.pp_size, shard.pp_rank));
-  gpt_.emplace(model, shard, dims, dtype, fp8(), backend, mesh, slots, arenas.activations, arenas.scratch);
-  output_sent_.resize(static_cast<size_t>(slots));
-  batch_free_.resize(static_cast<size_t>(slots));
+  const Pipeline longest = pipeline(most_micro_batches(model, mesh_));
+  const std::vector<Action> schedule = make_schedule(longest, shard.pp_rank);
+  const auto dims = [&](int64_t chunk) { return dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard, chunk); };
+  const Dims d = dims(0);  // all chunks of a stage are alike
+  const DeferredWeights deferred = longest.kind == ScheduleKind::zero_bubble ? DeferredWeights::yes : DeferredWeights::no;
+  workspace_ = make_shared_workspace(model, d, dtype, deferred, fp8(), arenas.scratch);
+  chunks_.reserve(static_cast<size_t>(shard.chunks));
+  for (int64_t chunk = 0; chunk < shard.chunks; ++chunk)
+    chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_needed(schedule, chunk), workspace_,
+                         arenas.activations, arenas.scratch);
+  for (int64_t i = 0; i < slots_needed(schedule, 0).batch; ++i)
+    batches_.push_back({.tokens = arenas.activations.take({d.N()}, DType::i32),
+                        .targets = arenas.activations.take({d.N()}, DType::i32),
+                        .positions = arenas.activations.take({d.N()}, DType::i32),
+                        .row_keys = arenas.activations.take({d.N()}, DType::i64)});
+  batch_free_.resize(batches_.size());
+  messages_.emplace(longest, model.batch_p2p_comm ? MessageBatches::yes : MessageBatches::no, backend_, *mesh_.pp,
+                    Shape{d.R, d.C}, dtype, arenas.scratch);
+}
+
+Pipeline Engine::pipeline(int64_t micro_batches) const {
+  return pipeline_of(settings_.model, layout_.shard.pp_size, micro_batches);
 }
 
 Engine::~Engine() {
@@ -70,8 +114,7 @@ Engine::~Engine() {
 // Of the piece of a bucket that this rank owns; places are counted from its beginning.
 Engine::BucketRanges Engine::ranges_of(const Bucket& bucket) const {
   BucketRanges ranges;
-  for (size_t row = bucket.first_row; row < layout_.table.size(); ++row)
-    if (layout_.offsets[row] < bucket.all.begin + bucket.all.count) ranges.norms.push_back({});
+  ranges.norms.resize(bucket.end_row - bucket.first_row);
   for (const OwnedPart& part : bucket.parts) {
     const ParameterRow& row = layout_.table[part.row];
     const double decay = row.decay == WeightDecay::yes ? settings_.model.optim.weight_decay : 0;
@@ -121,17 +164,8 @@ void Engine::restore_updates(int64_t updates) {
     const Bucket& bucket = layout_.buckets[i];
     const Tensor own = weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
     if (masters_) backend_.run(kCompute, Copy{.from = master(bucket), .to = own});
-    weights_->gather(i, *mesh_.dp);
+    weights_->gather(i, *mesh_.dp_cp);
   }
-}
-
-const std::vector<Action>& Engine::schedule(ScheduleKind kind, int64_t micro_batches) {
-  if (kind != schedule_kind_ || micro_batches != schedule_micro_batches_) {
-    schedule_ = make_schedule(kind, layout_.shard.pp_size, micro_batches, layout_.shard.pp_rank);
-    schedule_kind_ = kind;
-    schedule_micro_batches_ = micro_batches;
-  }
-  return schedule_;
 }
 
 void Engine::begin(const StepInput& input) {
@@ -151,84 +185,126 @@ void Engine::check_vocabulary(const HostBatch& host) const {
     if (target >= vocabulary) throw Failure("the data has token {}, outside the vocabulary of {}", target, vocabulary);
 }
 
-void Engine::upload_batch(int64_t slot, const HostBatch& host) {
+// With sequences cut over ranks, the rows of this rank: see ring_attention.h.
+void Engine::upload_batch(const DeviceBatch& to, const HostBatch& host) {
   check_vocabulary(host);
-  const DeviceBatch& batch = gpt_->batch(slot);
-  backend_.wait(kCopy, batch_free_[static_cast<size_t>(slot)]);
-  backend_.upload(kCopy, host.tokens.data(), batch.tokens);
-  backend_.upload(kCopy, host.targets.data(), batch.targets);
-  backend_.upload(kCopy, host.positions.data(), batch.positions);
-  backend_.upload(kCopy, host.row_keys.data(), batch.row_keys);
+  const RankShard& shard = layout_.shard;
+  const int64_t B = settings_.model.micro_batch_size, T = settings_.model.encoder_seq_length;
+  const int64_t parts = shard.cp_size > 1 ? 2 : 1, length = T / (parts * shard.cp_size);
+  for (int64_t part = 0; part < parts; ++part)
+    for (int64_t b = 0; b < (parts > 1 ? B : 1); ++b) {
+      const int64_t rows = parts > 1 ? length : B * T, row = (part * B + b) * rows;
+      const int64_t from = parts > 1 ? b * T + part_number(part, shard.cp_rank, shard.cp_size) * length : 0;
+      const auto upload = [&](const auto& values, const Tensor& tensor) {
+        backend_.upload(kCopy, values.empty() ? nullptr : values.data() + from, tensor.rows(row, rows));
+      };
+      upload(host.tokens, to.tokens);
+      upload(host.targets, to.targets);
+      upload(host.positions, to.positions);
+      upload(host.row_keys, to.row_keys);
+    }
   backend_.wait(kCompute, backend_.record(kCopy, "batch_on_device"));
 }
 
-void Engine::receive(Stream stream, Tensor values, int from) {
-  // The memory may still be read by what was enqueued before.
-  backend_.wait(stream, backend_.record(kCompute, "buffer_free"));
-  mesh_.pp->receive(stream, values, from);
-  backend_.wait(kCompute, backend_.record(stream, "received"));
+void Engine::forward(const Action& action, Mode mode) {
+  const RankShard& shard = layout_.shard;
+  const ChunkPass pass{action.slots, batches_[static_cast<size_t>(action.slots.batch)]};
+  const Tensor input = shard.embeds(action.chunk) ? Tensor{} : messages_->arrived(Direction::forward);
+  const Tensor output = shard.has_head(action.chunk) ? Tensor{} : messages_->outgoing(Direction::forward);
+  chunks_[static_cast<size_t>(action.chunk)].forward(pass, mode, input, output, *weights_, *grads_, scalars_);
 }
 
-void Engine::send(Stream stream, Tensor values, int to, Event& sent) {
-  backend_.wait(stream, backend_.record(kCompute, "ready_to_send"));
-  mesh_.pp->send(stream, values, to);
-  sent = backend_.record(stream, "sent");
+void Engine::backward(const Action& action, WeightProducts when) {
+  const RankShard& shard = layout_.shard;
+  const ChunkPass pass{action.slots, batches_[static_cast<size_t>(action.slots.batch)]};
+  const Tensor d_output = shard.has_head(action.chunk) ? Tensor{} : messages_->arrived(Direction::backward);
+  const Tensor d_input = shard.embeds(action.chunk) ? Tensor{} : messages_->outgoing(Direction::backward);
+  chunks_[static_cast<size_t>(action.chunk)].backward(pass, when, d_output, d_input, *weights_, *grads_);
 }
 
+// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
 // The first micro-batch of the first step is scaled by itself, the others like it. Evaluations leave no scales behind.
-void Engine::choose_scaling(const Action& action) {
+Fp8Scaling Engine::scaling_of(const Action& action) const {
   const bool first = action.micro_batch == 0 || action.kind == ActionKind::forward_only;
-  if (fp8_) fp8_->set_scaling(first && !has_scales_ ? Fp8Scaling::current : Fp8Scaling::delayed);
+  return first && !has_scales_ ? Fp8Scaling::current : Fp8Scaling::delayed;
 }
 
-void Engine::run(const std::vector<Action>& actions, const StepInput& input) {
-  const int stage = layout_.shard.pp_rank;
-  for (const Action& action : actions) {
-    choose_scaling(action);
-    Event& output_sent = output_sent_[static_cast<size_t>(action.slot)];
-    switch (action.kind) {
+void Engine::repeat(const Action& action, const std::function<void()>& work) {
+  const bool once = fp8_ && scaling_of(action) == Fp8Scaling::current;  // what is noted now would find scales for ever
+  if (once || mesh_.size() > 1 || settings_.model.cuda_graph == CudaGraph::no) return work();
+  uint64_t key = static_cast<uint64_t>(action.kind);
+  for (const int64_t part : {action.chunk, action.slots.batch, action.slots.saved, action.slots.inputs, action.slots.gradients})
+    key = key << 12 | static_cast<uint64_t>(part);
+  backend_.repeat(kCompute, key, work);
+}
+
+void Engine::compute(const Action& action, const StepInput& input) {
+  // A micro-batch comes to a stage with its first chunk.
+  const bool comes = action.kind == ActionKind::forward || action.kind == ActionKind::forward_only;
+  Event& batch_free = batch_free_[static_cast<size_t>(action.slots.batch)];
+  if (comes && action.chunk == 0) {
+    backend_.wait(kCopy, batch_free);
+    upload_batch(batches_[static_cast<size_t>(action.slots.batch)], input.batch(action.micro_batch));
+  }
+  messages_->exchange();
+  grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
+  if (fp8_) fp8_->set_scaling(scaling_of(action));
+  repeat(action, [&] { enqueue(action); });
+  if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
+}
+
+void Engine::enqueue(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::forward:
+      return forward(action, Mode::training);
+    case ActionKind::forward_only:
+      return forward(action, Mode::evaluation);
+    case ActionKind::backward:
+      return backward(action, WeightProducts::now);
+    case ActionKind::backward_input:
+      return backward(action, WeightProducts::later);
+    case ActionKind::backward_weight:
+      return chunks_[static_cast<size_t>(action.chunk)].backward_weight({action.slots, {}}, *grads_);
+    default:
+      CHECK_NEVER("a message is no computation");
+  }
+}
+
+void Engine::run(const Pipeline& pipeline, const StepInput& input) {
+  weights_->refresh_fp8_copies();
+  if (pipeline != scheduled_ || schedule_.empty()) {
+    schedule_ = make_schedule(pipeline, layout_.shard.pp_rank);
+    scheduled_ = pipeline;
+  }
+  for (const Action& action : schedule_) switch (action.kind) {
       case ActionKind::receive_forward:
-        receive(kReceiveForward, gpt_->input(action.slot), stage - 1);
-        break;
-      case ActionKind::forward:
-        upload_batch(action.slot, input.batch(action.micro_batch));
-        backend_.wait(kCompute, output_sent);
-        gpt_->forward(action.slot, *weights_, *grads_, scalars_);
-        break;
-      case ActionKind::forward_only:
-        upload_batch(action.slot, input.batch(action.micro_batch));
-        backend_.wait(kCompute, output_sent);
-        gpt_->evaluate(action.slot, *weights_, *grads_, scalars_);
-        batch_free_[static_cast<size_t>(action.slot)] = backend_.record(kCompute, "batch_free");
-        break;
-      case ActionKind::send_forward:
-        send(kSendForward, gpt_->output(action.slot), stage + 1, output_sent);
+        messages_->receive(Direction::forward);
         break;
       case ActionKind::receive_backward:
-        receive(kReceiveBackward, gpt_->d_output(), stage + 1);
+        messages_->receive(Direction::backward);
         break;
-      case ActionKind::backward:
-        backend_.wait(kCompute, d_input_sent_);
-        grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
-        gpt_->backward(action.slot, *weights_, *grads_);
-        batch_free_[static_cast<size_t>(action.slot)] = backend_.record(kCompute, "batch_free");
+      case ActionKind::send_forward:
+        messages_->send(Direction::forward);
         break;
       case ActionKind::send_backward:
-        send(kSendBackward, gpt_->d_input(), stage - 1, d_input_sent_);
+        messages_->send(Direction::backward);
         break;
+      default:
+        compute(action, input);
     }
-  }
+  messages_->exchange();
 }
 
 // Loss and gradient norm of the whole mesh, on every rank.
 void Engine::share_results() {
   share_loss();
-  for (Communicator* group : {mesh_.dp.get(), mesh_.tp.get(), mesh_.pp.get()}) group->all_reduce(kCompute, squares_, Reduce::sum);
+  for (Communicator* group : {mesh_.dp_cp.get(), mesh_.tp.get(), mesh_.pp.get()})
+    group->all_reduce(kCompute, squares_, Reduce::sum);
 }
 
 void Engine::share_loss() {
   const Tensor loss = scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1);
-  mesh_.dp->all_reduce(kCompute, loss, Reduce::sum);
+  mesh_.dp_cp->all_reduce(kCompute, loss, Reduce::sum);
   mesh_.pp->broadcast(kCompute, loss, mesh_.pp->size() - 1);
 }
 
@@ -239,13 +315,13 @@ void Engine::update(size_t index) {
                                .beta1 = optim.beta1,
                                .beta2 = optim.beta2,
                                .epsilon = optim.eps,
-                               .grads = grads_->acquire_own(index),
+                               .grads = grads_->own(index),
                                .scalars = scalars_,
                                .master = master(bucket),
                                .m = first_moment_.rows(bucket.state, bucket.own.count),
                                .v = second_moment_.rows(bucket.state, bucket.own.count),
                                .weights = weights_->views().flat().rows(bucket.own.begin, bucket.own.count)});
-  weights_->gather(index, *mesh_.dp);
+  weights_->gather(index, *mesh_.dp_cp);
 }
 
 void Engine::optimizer_step() {
@@ -260,13 +336,15 @@ void Engine::optimizer_step() {
   backend_.run(kCompute, ApplyClip{.max_norm = settings_.gradient_clip, .squares = squares_, .scalars = scalars_});
   // The next forward begins with the embedding, which is the last bucket.
   for (size_t i = layout_.buckets.size(); i-- > 0;) update(i);
+  if (!settings_.model.optim.overlap_param_sync) weights_->wait_for_all();
 }
 
 StepResult Engine::train_step(const StepInput& input) {
   begin(input);
   backend_.run(kCompute, Fill{.value = 0, .out = grads_->views().flat()});
   if (fp8_) fp8_->begin_step(backend_);
-  run(schedule(ScheduleKind::one_forward_one_backward, input.micro_batches), input);
+  run(pipeline(input.micro_batches), input);
+  grads_->finished_step();
   if (fp8_) fp8_->update(backend_, mesh_);
   has_scales_ = true;
   optimizer_step();
@@ -275,7 +353,9 @@ StepResult Engine::train_step(const StepInput& input) {
 
 double Engine::evaluate(const StepInput& input) {
   begin(input);
-  run(schedule(ScheduleKind::forward_only, input.micro_batches), input);
+  Pipeline forward_only = pipeline(input.micro_batches);
+  forward_only.kind = ScheduleKind::forward_only;
+  run(forward_only, input);
   share_loss();
   read_scalars();
   return host_scalars_[static_cast<size_t>(StepScalar::loss_sum)];

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "model/gpt.h"
-#include "train/schedule.h"
+#include "train/pipeline_messages.h"
 
 namespace trireme {
 
@@ -78,12 +78,16 @@ class Engine {
   };
 
   BucketRanges ranges_of(const Bucket& bucket) const;
-  void receive(Stream stream, Tensor values, int from);
-  void send(Stream stream, Tensor values, int to, Event& sent);
-  void run(const std::vector<Action>& schedule, const StepInput& input);
+  void add_chunks(Arenas& arenas);
+  void run(const Pipeline& pipeline, const StepInput& input);
+  void compute(const Action& action, const StepInput& input);
+  void forward(const Action& action, Mode mode);
+  void backward(const Action& action, WeightProducts when);
+  void repeat(const Action& action, const std::function<void()>& work);
+  void enqueue(const Action& action);
+  Fp8Scaling scaling_of(const Action& action) const;
   void check_vocabulary(const HostBatch& batch) const;
-  void choose_scaling(const Action& action);
-  void upload_batch(int64_t slot, const HostBatch& batch);
+  void upload_batch(const DeviceBatch& to, const HostBatch& batch);
   void begin(const StepInput& input);
   void optimizer_step();
   void update(size_t bucket);
@@ -92,7 +96,8 @@ class Engine {
   void read_scalars();
   StepResult read_result(int64_t targets);
   std::string locate_nonfinite(double loss) const;
-  const std::vector<Action>& schedule(ScheduleKind kind, int64_t micro_batches);
+  // What this rank does in a step of so many micro-batches.
+  Pipeline pipeline(int64_t micro_batches) const;
 
   EngineSettings settings_;
   Backend& backend_;
@@ -103,10 +108,11 @@ class Engine {
   Tensor masters_;                       // [layout_.state_count] f32; absent in f32, where the weights are their own masters
   Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
   std::optional<Grads> grads_;
-  std::optional<Gpt> gpt_;
-  std::vector<Event> output_sent_;  // by slot
-  std::vector<Event> batch_free_;   // by slot: its micro-batch is done with, the next may be copied there
-  Event d_input_sent_;
+  SharedWorkspace workspace_;
+  std::vector<DeviceBatch> batches_;  // by slot
+  std::vector<Event> batch_free_;     // by slot: its micro-batch is done with, the next may be copied there
+  std::vector<Gpt> chunks_;
+  std::optional<PipelineMessages> messages_;
   bool has_scales_ = false;           // FP8: a step has made them, here or before a checkpoint
   Tensor scalars_;                    // [kStepScalars] f64
   Tensor squares_;                    // [parameters] f64
@@ -114,9 +120,8 @@ class Engine {
   std::vector<std::string> names_;    // of all parameters of the model
   std::vector<double> host_squares_;
   std::array<double, kStepScalars> host_scalars_{};
+  Pipeline scheduled_;  // what schedule_ is for
   std::vector<Action> schedule_;
-  ScheduleKind schedule_kind_ = ScheduleKind::forward_only;
-  int64_t schedule_micro_batches_ = 0;
 };
 
 }  // namespace trireme

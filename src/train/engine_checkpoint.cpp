@@ -19,10 +19,16 @@ namespace {
 
 using ValuesOf = std::function<Tensor(const Bucket&, const OwnedPart&)>;
 
-void add_parts(const FlatLayout& layout, const std::string& prefix, const ValuesOf& values_of,
+// Of what several ranks hold alike, one saves it.
+bool has_use(const FlatLayout& layout, const OwnedPart& part, CheckpointUse use) {
+  return use == CheckpointUse::load || counts(layout.table[part.row], layout.shard);
+}
+
+void add_parts(const FlatLayout& layout, CheckpointUse use, const std::string& prefix, const ValuesOf& values_of,
                std::vector<CheckpointTensor>& to) {
   for (const Bucket& bucket : layout.buckets)
     for (const OwnedPart& part : bucket.parts) {
+      if (!has_use(layout, part, use)) continue;
       const ParameterRow& row = layout.table[part.row];
       const TensorSlice slice =
           TensorSlice::rectangle(row.shape, part.piece.offset, part.piece.extent).part(part.begin, part.count);
@@ -30,20 +36,25 @@ void add_parts(const FlatLayout& layout, const std::string& prefix, const Values
     }
 }
 
+void add_masters(const Engine& engine, CheckpointUse use, std::vector<CheckpointTensor>& to) {
+  add_parts(
+      engine.layout(), use, "", [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); }, to);
+}
+
 }  // namespace
 
 std::vector<CheckpointTensor> parameter_tensors(const Engine& engine) {
   std::vector<CheckpointTensor> tensors;
-  add_parts(
-      engine.layout(), "", [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); }, tensors);
+  add_masters(engine, CheckpointUse::load, tensors);
   return tensors;
 }
 
-std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine) {
-  std::vector<CheckpointTensor> tensors = parameter_tensors(engine);
+std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, CheckpointUse use) {
+  std::vector<CheckpointTensor> tensors;
+  add_masters(engine, use, tensors);
   const auto add = [&](const std::string& prefix, Tensor state) {
     add_parts(
-        engine.layout(), prefix, [&](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); },
+        engine.layout(), use, prefix, [&](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); },
         tensors);
   };
   add("first_moment.", engine.first_moment());
@@ -52,6 +63,15 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine) {
     for (const Fp8State::Row& row : engine.fp8()->rows())
       tensors.push_back({row.name, TensorSlice::whole(row.values.shape), row.values});
   return tensors;
+}
+
+int64_t saved_bytes(const FlatLayout& layout) {
+  constexpr int64_t kMasterAndMoments = 3;
+  int64_t elements = 0;
+  for (const Bucket& bucket : layout.buckets)
+    for (const OwnedPart& part : bucket.parts)
+      if (has_use(layout, part, CheckpointUse::save)) elements += part.count;
+  return elements * kMasterAndMoments * size_of(DType::f32);
 }
 
 void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSettings& model, const std::string& key) {

@@ -6,9 +6,12 @@
 
 namespace trireme {
 
-// The parameter itself (its f32 master), and its moments under first_moment.<name> and second_moment.<name>; with FP8, the rows
-// of its table under fp8.<name of the layer>.input and .output_grad.
-std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine);
+// The parameter itself (its f32 master), and its moments under first_moment.<name> and second_moment.<name>: of what this rank
+// owns, all of it to be loaded, or what it alone is to save. With FP8 also the rows of its table, under fp8.<name of the
+// layer>.input and .output_grad.
+enum class CheckpointUse : uint8_t { load, save };
+std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, CheckpointUse use);
+int64_t saved_bytes(const FlatLayout& layout);
 
 // The parameters alone, those of an engine or of a rank that holds all of them, without their padding rows.
 std::vector<CheckpointTensor> parameter_tensors(const Engine& engine);

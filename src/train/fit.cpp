@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "base/units.h"
-#include "comm/mesh.h"
+#include "comm/control.h"
 #include "tensor/dtype.h"
 #include "train/run_size.h"
 
@@ -38,7 +38,9 @@ void require_ranks(const Settings& settings, const Resources& there, const State
   if (settings.ranks() == there.ranks) return;
   const std::string needs = fmt::format("this recipe is for {} ranks ({} nodes x {}: {})", settings.ranks(),
                                         settings.trainer.num_nodes, settings.trainer.devices, layout_text(settings));
-  if (there.ranks != 1) throw UserError("{}; here are {}", needs, there.ranks);
+  if (there.ranks != 1)
+    throw UserError("{}; here are {}: start it with mpirun -n {}, or add trainer.num_nodes=1 trainer.devices={}", needs,
+                    there.ranks, settings.ranks(), there.ranks);
   if (is_short(state.training, there))
     throw UserError("{} and keeps {} of {}; here is 1 rank with {} of memory free; {}", needs, format_bytes(state.training),
                     kState, format_bytes(there.memory), kSmaller);
@@ -49,7 +51,10 @@ void require_ranks(const Settings& settings, const Resources& there, const State
 
 }  // namespace
 
-Resources resources_here() { return {.ranks = Mesh::solo().size(), .memory = available_memory_bytes()}; }
+Resources resources_of(const World& world) {
+  const int64_t sharing = ranks_on_host(world.control().places(), world.rank());
+  return {.ranks = world.size(), .memory = available_memory_bytes() / sharing};
+}
 
 StateBytes state_bytes(const Settings& settings, int64_t parameters) {
   const int64_t word = size_of(DType::f32);

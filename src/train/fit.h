@@ -1,11 +1,12 @@
-// Whether a run fits where it is started. A recipe can be right and still be made for another machine: for a thousand GPUs, or for
-// more memory than there is. That is said in one line, before data is opened or memory allocated.
+// Whether a run fits where it is started. A recipe can be right and still be made for another machine: for a thousand GPUs, or
+// for more memory than there is. That is said in one line, before data is opened or memory allocated.
 #pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "comm/world.h"
 #include "config/settings.h"
 
 namespace trireme {
@@ -15,7 +16,8 @@ struct Resources {
   int64_t memory = 0;  // bytes that a rank may still take; 0: not known
 };
 
-Resources resources_here();
+// What one of several ranks finds: its share of the memory of its machine.
+Resources resources_of(const World& world);
 
 // What a run keeps for its parameters.
 struct StateBytes {
@@ -25,8 +27,8 @@ struct StateBytes {
 
 StateBytes state_bytes(const Settings& settings, int64_t parameters);
 
-// Throws a UserError if the settings ask for other ranks than there are, or if what a single rank keeps for its parameters is more
-// than the memory.
+// Throws a UserError if the settings ask for other ranks than there are, or if what a single rank keeps for its parameters is
+// more than the memory.
 void require_fit(const Settings& settings, const Resources& there);
 
 // The same for everything a rank allocates, activations included: a row for each kind of memory.

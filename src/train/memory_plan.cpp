@@ -1,22 +1,46 @@
 #include "train/memory_plan.h"
 
+#include <set>
+
 #include "base/units.h"
+#include "comm/rank_place.h"
+#include "train/engine_checkpoint.h"
 
 namespace trireme {
+namespace {
 
-MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place) {
+std::string holdings_of(const FlatLayout& layout) {
+  std::set<int> layers;
+  for (const ParameterRow& row : layout.table)
+    if (row.owner == Owner::block) layers.insert(static_cast<int>(row.layer));
+  std::string text = fmt::format("layers {}", range_text({layers.begin(), layers.end()}));
+  if (layout.shard.first_stage()) text = "embedding, " + text;
+  if (layout.shard.last_stage()) text += ", head";
+  return text;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place,
+                       StepLog* keep) {
+  StepLog counted(StepLog::Keep::no);
+  StepLog& log = keep != nullptr ? *keep : counted;
   MemoryPlan plan;
-  CostBackend cost(target);
-  const Mesh mesh = Mesh::on_paper(place);
+  CostBackend cost(target, log);
+  const Mesh mesh = Mesh::on_paper(place, &log);
   Engine engine(settings, cost, mesh, plan.arenas);
   const StepInput input{
       .learning_rate = 0, .targets = 1, .micro_batches = micro_batches, .batch = [](int64_t) { return HostBatch{}; }};
+  engine.initialise_weights();  // what the first step waits for
+  log.clear();
   engine.train_step(input);
   plan.backend_scratch = cost.scratch_peak();
   plan.communication = mesh.staging_bytes();
-  plan.ops = static_cast<int64_t>(cost.records().size());
-  plan.flops = cost.flops();
-  for (const OpRecord& record : cost.records()) plan.bytes_moved += record.bytes_read + record.bytes_written;
+  plan.ops = log.ops;
+  plan.flops = log.flops;
+  plan.bytes_moved = log.bytes_moved;
+  plan.checkpoint_copy = saved_bytes(engine.layout());
+  plan.holdings = holdings_of(engine.layout());
   return plan;
 }
 

@@ -20,6 +20,9 @@ class RunFolder {
   // and this one does not resume. Nothing is made yet.
   static RunFolder choose(const ExpManagerSettings& settings, Resume resume);
 
+  // The folder that another rank of this job has chosen and claimed.
+  static RunFolder shared(std::filesystem::path path) { return {std::move(path), Name::given}; }
+
   // Makes the folder and keeps other processes out. UserError if one is in already. A new folder that another run has made since
   // it was chosen is left to that run, and the next name taken.
   void claim();

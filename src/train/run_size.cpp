@@ -28,6 +28,47 @@ RunSize run_size(const Settings& settings) {
           .flops_causal = model_flops_per_sample(dimensions, FlopsFormula::causal)};
 }
 
+Pipeline pipeline_of(const ModelSettings& model, int64_t stages, int64_t micro_batches) {
+  const auto kind = [&] {
+    switch (model.pipeline_schedule) {
+      case PipelineSchedule::gpipe:
+        return ScheduleKind::gpipe;
+      case PipelineSchedule::zero_bubble:
+        return ScheduleKind::zero_bubble;
+      case PipelineSchedule::one_forward_one_backward:
+        break;
+    }
+    return ScheduleKind::one_forward_one_backward;
+  };
+  return {.kind = kind(),
+          .stages = stages,
+          .chunks = model.virtual_pipeline_model_parallel_size,
+          .micro_batches = micro_batches,
+          .messages = model.overlap_p2p_comm ? Messages::overlapped : Messages::waited};
+}
+
+std::string overlaps_text(const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  const bool tensor = model.tensor_model_parallel_size > 1, context = model.context_parallel_size > 1;
+  const bool copies = settings.data_parallel_size() > 1 || context;
+  struct Overlap {
+    bool is_on;
+    const char* text;
+  };
+  const Overlap table[] = {
+      {copies && model.optim.overlap_grad_sync, "gradient sums with backward"},
+      {copies && model.optim.is_distributed() && model.optim.overlap_param_sync, "weight gathers with forward"},
+      {model.pipeline_model_parallel_size > 1 && model.overlap_p2p_comm, "pipeline messages with computation"},
+      {tensor && model.pipeline_schedule != PipelineSchedule::zero_bubble, "tensor parallel sums with weight products"},
+      {tensor && model.ub_tp_comm_overlap, "tensor parallel pieces with their products"},
+      {context, "keys of other ranks with attention"},
+  };
+  std::string text;
+  for (const Overlap& overlap : table)
+    if (overlap.is_on) text += fmt::format("{}{}", text.empty() ? "" : ", ", overlap.text);
+  return text.empty() ? "none" : text;
+}
+
 std::string layout_text(const Settings& settings) {
   const ModelSettings& model = settings.model;
   std::string text;

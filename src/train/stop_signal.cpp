@@ -9,6 +9,12 @@ volatile std::sig_atomic_t received_signal = 0;
 
 void notice(int signal) { received_signal = signal; }
 
+struct Noticed {
+  int number;
+  const char* name;
+};
+constexpr Noticed kNoticed[] = {{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR2, "SIGUSR2"}};
+
 }  // namespace
 
 StopSignal::StopSignal() {
@@ -16,18 +22,20 @@ StopSignal::StopSignal() {
   struct sigaction action {};
   action.sa_handler = notice;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGINT, &action, nullptr);
+  for (const Noticed& signal : kNoticed) sigaction(signal.number, &action, nullptr);
 }
 
 StopSignal::~StopSignal() {
-  std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGINT, SIG_DFL);
+  for (const Noticed& signal : kNoticed) std::signal(signal.number, SIG_DFL);
 }
 
-const char* StopSignal::received() const {
-  if (received_signal == 0) return nullptr;
-  return received_signal == SIGTERM ? "SIGTERM" : "SIGINT";
+int StopSignal::number() const { return received_signal; }
+const char* StopSignal::received() const { return received_signal == 0 ? nullptr : signal_name(received_signal); }
+
+const char* signal_name(int number) {
+  for (const Noticed& signal : kNoticed)
+    if (signal.number == number) return signal.name;
+  return "a signal";
 }
 
 }  // namespace trireme

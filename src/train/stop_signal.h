@@ -1,4 +1,5 @@
-// SIGTERM and SIGINT ask a run to save and leave. They are noticed between steps; a second one ends the process at once.
+// SIGTERM, SIGINT and SIGUSR2, which mpirun passes on, ask a run to save and leave. They are noticed between steps; a second one
+// ends the process at once.
 #pragma once
 
 namespace trireme {
@@ -10,7 +11,10 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  const char* received() const;  // "SIGTERM", "SIGINT", or null
+  int number() const;            // of the one that came; 0: none
+  const char* received() const;  // its name, "SIGTERM"; null: none
 };
+
+const char* signal_name(int number);  // "SIGTERM"
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <version.h>
 
 #include "base/process.h"
+#include "comm/control.h"
 #include "train/batch_ramp.h"
 #include "train/learning_rate.h"
 
@@ -16,7 +17,7 @@ HostBatch view_of(const Batch& batch) {
 }  // namespace
 
 RunOutcome Trainer::run() {
-  folder_.claim();
+  claim_folder();
   open_text_log();
   try {
     announce();
@@ -31,46 +32,72 @@ RunOutcome Trainer::run() {
   }
 }
 
+// Of the ranks that read the same samples one counts their targets.
+bool Trainer::counts_targets() const { return mesh_.tp->rank() == 0 && mesh_.cp->rank() == 0 && mesh_.pp->rank() == 0; }
+
+int64_t Trainer::micro_batches_of(int64_t global_batch) const {
+  return div_exact(global_batch, model_.micro_batch_size * mesh_.dp->size());
+}
+
+SamplerLayout Trainer::sampler_layout() const {
+  return {.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()};
+}
+
 RunOutcome Trainer::train_to_the_end() {
   const StopSignal stop;
   const Stopwatch watch;
+  const double limit = settings_.trainer.max_time;
   while (step_ < settings_.trainer.max_steps) {
-    train_one_step();
+    const bool out_of_time = limit > 0 && watch.seconds() >= limit;
+    const auto reason = train_one_step({.signal = static_cast<double>(stop.number()), .out_of_time = out_of_time ? 1.0 : 0.0});
+    if (reason) return *reason;
     if (due(settings_.trainer.val_check_interval)) validate();
     if (due(settings_.exp_manager.checkpoint.every_n_train_steps)) save_checkpoint();
-    if (const char* signal = stop.received()) {
-      say(fmt::format("{}: saving and leaving; start again with --resume to go on", signal));
-      return RunOutcome::stopped_by_signal;
-    }
-    const double limit = settings_.trainer.max_time;
-    if (limit > 0 && watch.seconds() >= limit && step_ < settings_.trainer.max_steps) {
-      say(fmt::format("trainer.max_time is over after {} steps", step_));
-      return RunOutcome::out_of_time;
-    }
   }
   return RunOutcome::finished;
 }
 
-void Trainer::train_one_step() {
+std::optional<RunOutcome> Trainer::reason_to_stop(const std::vector<StepVote>& votes) {
+  for (size_t rank = 0; rank < votes.size(); ++rank)
+    if (const int signal = static_cast<int>(votes[rank].signal); signal != 0) {
+      const std::string where = votes.size() > 1 ? fmt::format(" on rank {}", rank) : "";
+      say(fmt::format("{}{}: saving and leaving; start again with --resume to go on", signal_name(signal), where));
+      return RunOutcome::stopped_by_signal;
+    }
+  if (votes[0].out_of_time == 0) return std::nullopt;  // the clock of rank 0 decides
+  say(fmt::format("trainer.max_time is over after {} steps", step_));
+  return RunOutcome::out_of_time;
+}
+
+std::optional<RunOutcome> Trainer::train_one_step(StepVote vote) {
   const Stopwatch watch;
-  const int64_t global_batch = global_batch_at(model_, consumed_samples_);
-  const int64_t micro_batches = div_exact(global_batch, model_.micro_batch_size * mesh_.dp->size());
-  const double lr = learning_rate(model_.optim, settings_.trainer.max_steps, step_);
+  control_.set_step(step_);
+  const int64_t global_batch = global_batch_at(model_, consumed_samples_), micro_batches = micro_batches_of(global_batch);
   const double waited_before = loader_->waited().seconds;
-  const StepResult result = engine_->train_step({.learning_rate = lr,
-                                                 .targets = loader_->upcoming_targets(micro_batches),
-                                                 .micro_batches = micro_batches,
-                                                 .batch = [&](int64_t) { return view_of(loader_->next()); }});
+  const int64_t own_targets = loader_->upcoming_targets(micro_batches);
+  vote.targets = counts_targets() ? static_cast<double>(own_targets) : 0;
+  const std::vector<StepVote>& votes = agreement_.exchange(vote);
+  if (const std::optional<RunOutcome> reason = reason_to_stop(votes)) return reason;
+  const StepInput input{.learning_rate = learning_rate(model_.optim, settings_.trainer.max_steps, step_),
+                        .targets = total_targets(votes),
+                        .micro_batches = micro_batches,
+                        .batch = [&](int64_t) { return view_of(loader_->next()); }};
+  const StepResult result = engine_->train_step(input);
   consumed_samples_ += global_batch;
   record_.step = step_++;
   record_.consumed_samples = consumed_samples_;
   record_.global_batch_size = global_batch;
   record_.tokens = global_batch * model_.encoder_seq_length;
-  record_.loss = result.loss;
-  record_.grad_norm = result.grad_norm;
-  record_.learning_rate = lr;
+  record_.learning_rate = input.learning_rate;
   record_.step_seconds = watch.seconds();
   record_.data_wait_seconds = loader_->waited().seconds - waited_before;
+  log_step(result);
+  return std::nullopt;
+}
+
+void Trainer::log_step(const StepResult& result) {
+  record_.loss = result.loss;
+  record_.grad_norm = result.grad_norm;
   record_.skipped = !result.finite;
   record_.nonfinite_where = result.nonfinite;
   const MemoryUse memory = memory_in_use();
@@ -92,17 +119,17 @@ void Trainer::validate() {
   if (validation_data_ == nullptr) return;
   const Stopwatch watch;
   const int64_t batches = validation_batches_;
-  const int64_t micro_batches = batches * model_.global_batch_size / model_.micro_batch_size;
-  const SamplerLayout layout{.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()};
-  Loader loader(*validation_data_, layout, 0);
+  Loader loader(*validation_data_, sampler_layout(), 0);
   int64_t targets = 0;
   const auto next = [&](int64_t) {
     const Batch& batch = loader.next();
     targets += batch.unmasked_targets;
     return view_of(batch);
   };
-  const double loss_sum = engine_->evaluate({.micro_batches = micro_batches, .batch = next});
-  const double loss = loss_sum / static_cast<double>(targets);
+  const double loss_sum =
+      engine_->evaluate({.micro_batches = micro_batches_of(batches * model_.global_batch_size), .batch = next});
+  const auto& votes = agreement_.exchange({.targets = counts_targets() ? static_cast<double>(targets) : 0});
+  const double loss = loss_sum / static_cast<double>(total_targets(votes));
   validation_loss_ = record_.validation_loss = loss;
   telemetry_->validation({.steps_done = step_, .loss = loss, .batches = batches, .seconds = watch.seconds()});
 }
@@ -119,6 +146,8 @@ void Trainer::save_checkpoint() {
                        .state = {{"updates", engine_->updates()}}});
     saved_step_ = step_;
     record_.after_checkpoint = true;
+  } catch (const JobEnded&) {
+    throw;
   } catch (const Failure& failure) {
     // Training goes on: the next checkpoint may find room, and the earlier ones are untouched.
     warn(failure.what());
@@ -129,6 +158,8 @@ void Trainer::finish_saving() {
   if (writer_ == nullptr) return;
   try {
     writer_->wait();
+  } catch (const JobEnded&) {
+    throw;
   } catch (const Failure& failure) {
     saved_step_ = -1;
     warn(failure.what());

@@ -5,6 +5,7 @@
 
 #include "backend/timed_backend.h"
 #include "base/process.h"
+#include "base/stack_dump.h"
 #include "config/settings.h"
 #include "data/loader.h"
 #include "telemetry/benchmark.h"
@@ -12,6 +13,7 @@
 #include "telemetry/telemetry.h"
 #include "telemetry/tensorboard.h"
 #include "telemetry/text_log.h"
+#include "train/agreement.h"
 #include "train/checkpoint.h"
 #include "train/memory_plan.h"
 #include "train/run_folder.h"
@@ -41,10 +43,12 @@ struct RunRequest {
 
 std::unique_ptr<Backend> make_backend(const TrainerSettings& settings);
 
+// One rank of a run. Rank 0 speaks for all: it has the terminal, the run's folder and the logs that describe the run; the others
+// have a text log each.
 class Trainer {
  public:
   // Opens the data and plans the memory. Allocates nothing of the model yet.
-  explicit Trainer(RunRequest request);
+  Trainer(RunRequest request, World& world);
 
   void announce();  // says what will happen: model, data, layout, memory, rates
   RunOutcome run();
@@ -53,20 +57,31 @@ class Trainer {
   void say(const std::string& text) { tell(Severity::info, text); }
   void warn(const std::string& text) { tell(Severity::warning, text); }
   void tell(Severity severity, std::string_view text);
+  bool is_first() const { return world_.rank() == 0; }
+  bool counts_targets() const;                           // whether this rank speaks for the samples that it reads
+  int64_t micro_batches_of(int64_t global_batch) const;  // of this rank
+  SamplerLayout sampler_layout() const;
+  std::string layout_lines();  // the mesh, and what each rank holds of the model and where
+  RunFolder choose_folder();
+  void claim_folder();
   void start();  // allocates, then initialises or loads
   bool load_checkpoint_if_there();
-  void open_text_log();  // before anything else is said
+  void open_text_log();    // before anything else is said
   void restore_weights();  // of model.restore_from_path
   void open_logs();
+  void add_run_logs(const Notify& notify);
   void close_logs(const RunEnding& ending);
   RunOutcome train_to_the_end();
-  void train_one_step();
+  std::optional<RunOutcome> reason_to_stop(const std::vector<StepVote>& votes);
+  std::optional<RunOutcome> train_one_step(StepVote vote);  // or, before the step, a reason of any rank to stop
+  void log_step(const StepResult& result);
   MemoryUse memory_in_use() const;  // of the device that the model is on
   void validate();
   void save_checkpoint();
   void finish_saving();  // waits until the last checkpoint is on the disk, or says why it is not
   void finish(RunOutcome outcome);
-  RunEnd run_end(RunOutcome outcome) const;
+  void gather_ranks(RunEnd& end);
+  RunEnd run_end(RunOutcome outcome);
   BenchmarkFacts benchmark_facts() const;
   void report(const Summary& summary);  // on stdout and in the folder
   std::string next_command(RunOutcome outcome) const;
@@ -74,12 +89,16 @@ class Trainer {
   bool due(int64_t interval) const { return interval > 0 && step_ % interval == 0; }
 
   RunRequest request_;
+  World& world_;
+  Control& control_ = world_.control();
   const Settings& settings_ = request_.settings;
   const ModelSettings& model_ = request_.settings.model;
+  const MeshPlace place_;
   std::unique_ptr<Backend> machine_;
   std::unique_ptr<TimedBackend> timed_;  // with OpTimes::yes
   Backend* backend_ = nullptr;           // the one of the two that the run uses
-  Mesh mesh_ = Mesh::solo();
+  Mesh mesh_;
+  Agreement agreement_;
   std::optional<StoredCheckpoint> restored_;  // model.restore_from_path
   std::unique_ptr<Dataset> train_data_, validation_data_;
   int64_t validation_batches_ = 0;  // global batches of one validation
@@ -88,6 +107,7 @@ class Trainer {
   std::vector<std::pair<std::string, int64_t>> other_memory_;  // what the plan's arenas do not hold
   RunFolder folder_;
 
+  std::optional<StackDump> stack_dump_;
   std::unique_ptr<TextLogSink> text_log_;  // until the other logs are there, and it is one of them
   std::unique_ptr<Telemetry> telemetry_;
   SummarySink* summary_ = nullptr;

@@ -3,8 +3,10 @@
 #include <version.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "base/process.h"
+#include "comm/control.h"
 #include "model/parameter_table.h"
 #include "telemetry/console.h"
 #include "telemetry/csv.h"
@@ -16,15 +18,25 @@ namespace trireme {
 
 void Trainer::tell(Severity severity, std::string_view text) {
   if (telemetry_ != nullptr) return telemetry_->message(severity, text);
-  fmt::print(stderr, "{}{}\n", severity == Severity::warning ? "warning: " : "", text);
+  if (is_first()) fmt::print(stderr, "{}{}\n", severity == Severity::warning ? "warning: " : "", text);
   if (text_log_ != nullptr) text_log_->message(severity, text);
 }
 
 void Trainer::open_text_log() {
-  constexpr int kGlobalRank = 0, kLocalRank = 0;
-  const Notify only_on_stderr = [](Severity, std::string_view text) { fmt::print(stderr, "warning: {}\n", text); };
-  text_log_ = std::make_unique<TextLogSink>(folder_.file(text_log_name(kGlobalRank, kLocalRank)).string(),
-                                            folder_.file(kErrorLogName).string(), settings_.trainer.max_steps, only_on_stderr);
+  const int rank = world_.rank();
+  stack_dump_.emplace(folder_.file(fmt::format("stack_globalrank-{}.txt", rank)));
+  const Notify only_on_stderr = [this](Severity, std::string_view text) {
+    if (is_first()) fmt::print(stderr, "warning: {}\n", text);
+  };
+  // The first rank opens the file that all share before the others do.
+  if (!is_first()) control_.share("logs", "");
+  const ErrorLogOf errors = world_.size() == 1 ? ErrorLogOf::one_rank
+                            : is_first()       ? ErrorLogOf::first_rank
+                                               : ErrorLogOf::other_rank;
+  text_log_ = std::make_unique<TextLogSink>(folder_.file(text_log_name(rank, local_rank_of(control_.places(), rank))).string(),
+                                            folder_.file(kErrorLogName).string(), settings_.trainer.max_steps, only_on_stderr,
+                                            system_clock(), errors);
+  if (!is_first()) return;
   write_start_files(folder_, settings_.exp_manager,
                     {.recipe_text = request_.settings_text,
                      .hparams_text = request_.hparams_text,
@@ -33,21 +45,30 @@ void Trainer::open_text_log() {
                      .ranks = mesh_.size(),
                      .nodes = settings_.trainer.num_nodes},
                     only_on_stderr);
+  control_.share("logs", "");
 }
 
 void Trainer::open_logs() {
   const ExpManagerSettings& logs = settings_.exp_manager;
   const TrainerSettings& trainer = settings_.trainer;
   const int64_t planned = trainer.max_steps - step_;
-  const StepTiming timing = logs.log_step_timing ? StepTiming::logged : StepTiming::left_out;
   telemetry_ = std::make_unique<Telemetry>(TelemetryOptions{.rates = rates_,
                                                             .timing_buffer = logs.step_timing_buffer,
                                                             .planned_steps = planned,
                                                             .log_every_n_steps = trainer.log_every_n_steps});
   const Notify notify = telemetry_->notify();
+  telemetry_->add(std::move(text_log_));
+  if (is_first()) add_run_logs(notify);
+  summary_ = &telemetry_->add<SummarySink>(rates_, planned);
+}
+
+// The logs that describe the run as a whole.
+void Trainer::add_run_logs(const Notify& notify) {
+  const ExpManagerSettings& logs = settings_.exp_manager;
+  const TrainerSettings& trainer = settings_.trainer;
+  const StepTiming timing = logs.log_step_timing ? StepTiming::logged : StepTiming::left_out;
   const int64_t console_steps = trainer.console_every_n_steps > 0 ? trainer.console_every_n_steps : trainer.log_every_n_steps;
   telemetry_->add<Console>(ConsoleOptions{.total_steps = trainer.max_steps, .every_n_steps = console_steps});
-  telemetry_->add(std::move(text_log_));
   telemetry_->add<LightningLogSink>(folder_.file("lightning_logs.txt").string(), trainer.max_steps, notify);
   telemetry_->add<CsvSink>(folder_.file("metrics.csv").string(), step_, rates_, notify);
   if (logs.create_dllogger_logger)
@@ -66,7 +87,6 @@ void Trainer::open_logs() {
                                           .learning_rate = model_.optim.lr,
                                           .seed = model_.seed},
                                notify);
-  summary_ = &telemetry_->add<SummarySink>(rates_, planned);
 }
 
 void Trainer::close_logs(const RunEnding& ending) {
@@ -75,6 +95,7 @@ void Trainer::close_logs(const RunEnding& ending) {
     telemetry_->finish(ending);
   else
     text_log_->finish(ending);
+  if (!is_first()) return;
   const Notify notify = [this](Severity severity, std::string_view text) { tell(severity, text); };
   write_end_files(folder_, ending, notify);
 }
@@ -89,11 +110,22 @@ std::string Trainer::next_command(RunOutcome outcome) const {
   return fmt::format("tensorboard --logdir {}", folder_.path().string());
 }
 
-RunEnd Trainer::run_end(RunOutcome outcome) const {
+// What each rank used; on rank 0 of all of them, elsewhere of none.
+void Trainer::gather_ranks(RunEnd& end) {
+  int64_t announced = plan_.total();
+  for (const auto& [label, bytes] : other_memory_) announced += bytes;
+  const nlohmann::json own = {{"seconds", summary_->mean_seconds()}, {"memory", memory_in_use().peak}, {"announced", announced}};
+  for (const std::string& text : control_.gather("end", own.dump())) {
+    const auto rank = nlohmann::json::parse(text);
+    end.ranks.push_back({.rank = std::ssize(end.ranks), .mean_seconds = rank.at("seconds"), .memory_bytes = rank.at("memory")});
+    end.memory_announced = std::max(end.memory_announced, rank.at("announced").get<int64_t>());
+  }
+}
+
+RunEnd Trainer::run_end(RunOutcome outcome) {
   const ExpManagerSettings& logs = settings_.exp_manager;
-  RunEnd end{.memory_announced = plan_.total(), .ranks = {}, .places = {}, .next_command = next_command(outcome)};
-  for (const auto& [label, bytes] : other_memory_) end.memory_announced += bytes;
-  end.ranks.push_back({.rank = 0, .mean_seconds = summary_->mean_seconds(), .memory_bytes = memory_in_use().peak});
+  RunEnd end{.ranks = {}, .places = {}, .next_command = next_command(outcome)};
+  gather_ranks(end);
   end.places.push_back({"run", folder_.path().string()});
   if (request_.purpose == RunPurpose::benchmark) end.places.push_back({"report", folder_.file("benchmark.json").string()});
   if (saved_step_ >= 0) end.places.push_back({"checkpoint", (folder_.checkpoints() / checkpoint_name(saved_step_)).string()});
@@ -149,7 +181,7 @@ void Trainer::finish(RunOutcome outcome) {
     tensorboard_->scalar("TFLOPS", summary.tflops_per_device * static_cast<double>(rates_.devices), step_ - 1);
   }
   close_logs({.outcome = unsaved ? RunOutcome::failed : outcome, .steps_done = step_, .reason = trouble});
-  report(summary);
+  if (is_first()) report(summary);
   if (unsaved) throw Failure(trouble);
 }
 

@@ -5,12 +5,11 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda_module.h"
+#include "backend/host_backend.h"
 #include "backend/reference/reference_backend.h"
-#ifdef TRIREME_CUDA
-  #include "backend/cuda/cuda_backend.h"
-#endif
 #include "base/process.h"
 #include "base/units.h"
+#include "comm/control.h"
 #include "data/open_dataset.h"
 #include "train/batch_ramp.h"
 #include "train/engine_checkpoint.h"
@@ -42,11 +41,23 @@ const char* precision_text(const Settings& settings) {
   return settings.model.fp8.enabled ? "FP8 linear layers in bf16 blocks with f32 masters" : "bf16 with f32 masters";
 }
 
-// Without padding: what a checkpoint holds.
-int64_t true_parameter_count(const ModelSettings& model) {
-  int64_t count = 0;
-  for (const ParameterRow& row : parameter_table(model)) count += row.count();
-  return count;
+MeshPlace place_in(const World& world, const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  return {.shape = {.tp = narrow<int>(model.tensor_model_parallel_size),
+                    .cp = narrow<int>(model.context_parallel_size),
+                    .dp = narrow<int>(settings.data_parallel_size()),
+                    .pp = narrow<int>(model.pipeline_model_parallel_size)},
+          .rank = world.rank()};
+}
+
+// Ranks of one machine share its cores, unless somebody bound them to their own or the recipe says how many each takes.
+std::unique_ptr<Backend> backend_of(const World& world, TrainerSettings settings) {
+  // Groups of ranks work on host memory.
+  if (settings.backend == BackendKind::automatic && world.size() > 1) settings.backend = BackendKind::cpu;
+  if (settings.threads == 0 && world.size() > 1) settings.threads = threads_of(world.control().places(), world.rank());
+  std::unique_ptr<Backend> backend = make_backend(settings);
+  if (auto* host = dynamic_cast<HostBackend*>(backend.get())) host->set_streams(world.streams());
+  return backend;
 }
 
 }  // namespace
@@ -58,17 +69,21 @@ std::unique_ptr<Backend> make_backend(const TrainerSettings& settings) {
   return std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
 }
 
-Trainer::Trainer(RunRequest request)
+Trainer::Trainer(RunRequest request, World& world)
     : request_(std::move(request)),
-      machine_(make_backend(settings_.trainer)),
+      world_(world),
+      place_(place_in(world, settings_)),
+      machine_(backend_of(world, settings_.trainer)),
       timed_(request_.op_times == OpTimes::yes ? std::make_unique<TimedBackend>(*machine_) : nullptr),
       backend_(timed_ ? timed_.get() : machine_.get()),
+      mesh_(Mesh::of(place_.shape, world)),
+      agreement_(world),
       rates_{.formula = FlopsFormula::full,
              .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
              .devices = mesh_.size(),
              .peak = peak_of(*machine_, settings_),
              .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::causal)},
-      folder_(RunFolder::choose(settings_.exp_manager, settings_.exp_manager.resume_if_exists ? Resume::yes : Resume::no)) {
+      folder_(choose_folder()) {
   const ExpManagerSettings& logs = settings_.exp_manager;
   if (model_.fp8.enabled && !backend_->has_fp8())
     throw UserError("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
@@ -86,27 +101,48 @@ Trainer::Trainer(RunRequest request)
     require_same_parameters(*named.checkpoint, m, "model.restore_from_path");
     restored_ = std::move(named.checkpoint);
   }
-  // First, because it is quick: the samples of a long run take minutes to index.
-  plan_ = plan_memory(engine_settings(settings_), *backend_, m.global_batch_size / m.micro_batch_size);
-  if (settings_.exp_manager.create_checkpoint_callback)
-    other_memory_.emplace_back("checkpoint copy", 3 * size_of(DType::f32) * true_parameter_count(model_));
+  // First, because it is quick: indexing the samples of a long run takes a while.
+  plan_ = plan_memory(engine_settings(settings_), *backend_, micro_batches_of(m.global_batch_size), place_);
+  if (settings_.exp_manager.create_checkpoint_callback) other_memory_.emplace_back("checkpoint copy", plan_.checkpoint_copy);
   auto memory = plan_.rows();
   if (const auto device = backend_->device_memory()) {
     require_memory(memory, {.ranks = 1, .memory = device->total - device->used});
-    require_memory(other_memory_, resources_here());
+    require_memory(other_memory_, resources_of(world_));
     other_memory_ = {{"driver and libraries", device->used}};  // the rest is in the host's memory
     open_data();
     return;
   }
   memory.insert(memory.end(), other_memory_.begin(), other_memory_.end());
-  require_memory(memory, resources_here());
+  require_memory(memory, resources_of(world_));
   open_data();
   // What the program still grows by: code not yet touched, stacks of its threads, log buffers. Measured: 5 to 9 MiB.
   constexpr int64_t kLaterGrowth = int64_t{6} << 20;
   other_memory_.emplace_back("program and data", resident_bytes() + kLaterGrowth);
 }
 
+RunFolder Trainer::choose_folder() {
+  const ExpManagerSettings& logs = settings_.exp_manager;
+  if (!is_first()) return RunFolder::shared(control_.share("run folder", ""));
+  RunFolder folder = RunFolder::choose(logs, logs.resume_if_exists ? Resume::yes : Resume::no);
+  control_.share("run folder", folder.path().string());
+  return folder;
+}
+
+void Trainer::claim_folder() {
+  if (is_first()) folder_.claim();
+  // Its name may have changed: somebody else was there first.
+  const std::string path = control_.share("claimed folder", folder_.path().string());
+  if (is_first()) return;
+  folder_ = RunFolder::shared(path);
+  if (!std::filesystem::is_directory(path))
+    throw UserError("exp_manager: the run's folder {}, made by {}, is not there on {}; use one that all machines share", path,
+                    control_.name_of(0), control_.places()[static_cast<size_t>(world_.rank())].host);
+}
+
 void Trainer::open_data() {
+  // What the first rank indexes the others find.
+  const bool is_cached = model_.data.data_impl == "mmap";
+  if (is_cached && !is_first()) control_.share("data", "");
   const DatasetRequest request = training_request(settings_);
   const int64_t samples = *request.samples_needed[static_cast<size_t>(Split::train)];
   constexpr int64_t kManySamples = 5'000'000;
@@ -116,6 +152,7 @@ void Trainer::open_data() {
   DatasetsBySplit datasets = open_datasets(model_.data, request, [&](const std::string& line) { warn(line); });
   train_data_ = std::move(datasets[static_cast<size_t>(Split::train)]);
   validation_data_ = std::move(datasets[static_cast<size_t>(Split::validation)]);
+  if (is_cached && is_first()) control_.share("data", "");
 
   const TrainerSettings& trainer = settings_.trainer;
   validation_batches_ = trainer.limit_val_batches;
@@ -140,12 +177,38 @@ void Trainer::announce() {
                   settings_.trainer.max_steps));
   say(fmt::format("data    {}: {} training samples, {} threads ahead of the step", model_.data.data_impl,
                   format_count(static_cast<double>(train_data_->size())), std::max<int64_t>(model_.data.num_workers, 1)));
-  say("layout  1 rank: TP 1, PP 1, DP 1, CP 1");
+  say(layout_lines());
+  if (mesh_.size() > 1) say("overlap " + overlaps_text(settings_));
   say(memory_table(plan_, other_memory_));
   say("rates   " + rates_.description());
   if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));
   if (restored_) say(fmt::format("weights {}, unless the run has a checkpoint of its own", restored_->folder.string()));
   say(fmt::format("run     {}", folder_.path().string()));
+}
+
+std::string Trainer::layout_lines() {
+  const MeshShape& shape = place_.shape;
+  const std::string sizes = fmt::format("TP {}, PP {}, DP {}, CP {}", shape.tp, shape.pp, shape.dp, shape.cp);
+  if (world_.size() == 1) return "layout  1 rank: " + sizes;
+  const std::vector<RankPlace>& places = control_.places();
+  const RankPlace& here = places[static_cast<size_t>(world_.rank())];
+  std::string own = fmt::format("rank {}: {}", world_.rank(), plan_.holdings);
+  const auto slice = [&](const char* what, const Communicator& group) {
+    if (group.size() > 1) own += fmt::format(", {} slice {} of {}", what, group.rank() + 1, group.size());
+  };
+  slice("tensor", *mesh_.tp);
+  slice("context", *mesh_.cp);
+  slice("data", *mesh_.dp);
+  own += fmt::format("; {}, process {}, cores {}, {}; {}", here.host, here.process, here.core_text(), machine_->description(),
+                     format_bytes(plan_.total()));
+  std::vector<std::string> lines = control_.gather("layout", own);
+  if (lines.empty()) return "layout  " + own;
+  constexpr size_t kMostShown = 64;  // every rank's own log has its line
+  const size_t left_out = lines.size() - std::min(lines.size(), kMostShown);
+  lines.resize(lines.size() - left_out);
+  if (left_out > 0) lines.push_back(fmt::format("and {} more", left_out));
+  return fmt::format("layout  {} ranks on {} {}: {}\n        {}", world_.size(), hosts_of(places),
+                     hosts_of(places) == 1 ? "machine" : "machines", sizes, fmt::join(lines, "\n        "));
 }
 
 void Trainer::start() {
@@ -155,27 +218,27 @@ void Trainer::start() {
   backend_->set_scratch(kCompute, backend_scratch_->take({plan_.backend_scratch}, DType::u8));
   if (settings_.exp_manager.create_checkpoint_callback) {
     const CheckpointSettings& keep = settings_.exp_manager.checkpoint;
-    writer_ = std::make_unique<CheckpointWriter>(folder_.checkpoints(), checkpoint_tensors(*engine_),
-                                                 Retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k});
+    writer_ = std::make_unique<CheckpointWriter>(folder_.checkpoints(), checkpoint_tensors(*engine_, CheckpointUse::save),
+                                                 Retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k}, &control_);
   }
   engine_->initialise_weights();  // also clears what a checkpoint does not hold: the padding
   if (load_checkpoint_if_there())
     say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
   else if (restored_)
     restore_weights();
-  loader_.emplace(
-      *train_data_, SamplerLayout{.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()},
-      consumed_samples_, model_.global_batch_size / model_.micro_batch_size + 2, std::max<int64_t>(model_.data.num_workers, 1));
+  loader_.emplace(*train_data_, sampler_layout(), consumed_samples_, micro_batches_of(model_.global_batch_size) + 2,
+                  std::max<int64_t>(model_.data.num_workers, 1));
 }
 
 bool Trainer::load_checkpoint_if_there() {
   if (!settings_.exp_manager.resume_if_exists) return false;
-  const auto newest = load_newest(folder_.checkpoints(), [&](const CheckpointManifest& manifest) {
+  const auto wanted = [&](const CheckpointManifest& manifest) {
     if (manifest.info.state.contains(kWeightsOnly))
       throw UserError("weights without optimizer state cannot be resumed; start a run with model.restore_from_path={}",
                       folder_.path().string());
-    return checkpoint_tensors(*engine_);
-  });
+    return checkpoint_tensors(*engine_, CheckpointUse::load);
+  };
+  const NewestCheckpoint newest = load_newest(folder_.checkpoints(), wanted, &control_);
   for (const std::string& line : newest.skipped) warn(line);
   if (!newest.checkpoint) return false;
   const CheckpointInfo& info = newest.checkpoint->manifest.info;

@@ -197,6 +197,23 @@ TEST_F(TrainTest, GenerateIsRepeatable) {
   EXPECT_TRUE(once.output.starts_with("line "));
 }
 
+// From text alone: a vocabulary learnt from it, a model trained with it, text written with it.
+TEST_F(TrainTest, TrainsAndWritesWithALearntTokenizer) {
+  const std::string tokenizer = (folder_ / "tokenizer").string(), text = (folder_ / "text.txt").string();
+  ASSERT_EQ(run_program("data train-tokenizer --vocab-size 300 --output " + tokenizer + " " + text).status, 0);
+  const std::string named = " model.tokenizer.vocab_file=" + tokenizer + "/vocab.json";
+  const auto trained = run_program(train("run", "trainer.max_steps=2" + named));
+  ASSERT_EQ(trained.status, 0) << trained.output;
+  EXPECT_FALSE(contains(trained.output, "vocabulary 257 ")) << trained.output;
+  EXPECT_FALSE(contains(trained.output, "vocab_file")) << "it has an effect";
+  const auto written = run_program("generate " + (folder_ / "run").string() + " --prompt 'line ' --tokens 8");
+  EXPECT_EQ(written.status, 0) << written.output;
+  EXPECT_TRUE(written.output.starts_with("line "));
+  const auto refused = run_program(train("other", named + " model.vocab_size=280"));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(contains(refused.output, "model.vocab_size=280 is too small for model.tokenizer.vocab_file=")) << refused.output;
+}
+
 TEST_F(TrainTest, DryRunMakesNothing) {
   const auto result = run_program(train("run", "--dry-run"));
   EXPECT_EQ(result.status, 0) << result.output;

@@ -40,6 +40,10 @@ TEST(ValidateLayout, AcceptsWhatTheReferenceSystemsRan) {
         s.model.encoder_seq_length = 32768, s.model.context_parallel_size = 16, s.trainer.num_nodes = 64;
         s.model.global_batch_size = 32;
       },
+      // fewer layers beside the embedding and the output
+      [](Settings& s) {
+        s.model.num_layers = 84, s.model.num_layers_in_first_pipeline_stage = s.model.num_layers_in_last_pipeline_stage = 6;
+      },
       // sequence parallelism of one rank is none
       [](Settings& s) { s.model.tensor_model_parallel_size = 1; },
       [](Settings& s) { s.model.num_query_groups = 8; },
@@ -90,11 +94,30 @@ TEST(ValidateLayout, NamesTheSizesAndWhatWouldWork) {
       {[](Settings& s) { s.model.virtual_pipeline_model_parallel_size = 5; },
        "model.virtual_pipeline_model_parallel_size=5 does not divide the 12 layers of a pipeline rank (model.num_layers=96 / "
        "model.pipeline_model_parallel_size=8); use 1, 2, 3, 4, 6 or 12"},
+      {[](Settings& s) { s.model.pipeline_schedule = PipelineSchedule::zero_bubble; },
+       "model.pipeline_schedule=zb-h1 has one chunk a pipeline rank; use 1f1b, or "
+       "model.virtual_pipeline_model_parallel_size=null"},
+      {[](Settings& s) { s.model.num_layers_in_first_pipeline_stage = 6; },
+       "model.num_layers_in_first_pipeline_stage=6 and model.num_layers_in_last_pipeline_stage=null leave 90 of "
+       "model.num_layers=96 for 7 other pipeline ranks; use numbers that leave each the same"},
+      {[](Settings& s) { s.model.num_layers_in_first_pipeline_stage = s.model.num_layers_in_last_pipeline_stage = 3; },
+       "model.num_layers_in_first_pipeline_stage=3 and model.num_layers_in_last_pipeline_stage=3: "
+       "model.virtual_pipeline_model_parallel_size=6 does not divide the 3 layers of a pipeline rank"},
+      {[](Settings& s) {
+         s.model.virtual_pipeline_model_parallel_size = 1, s.model.pipeline_model_parallel_size = 1;
+         s.model.num_layers_in_last_pipeline_stage = 3;
+       },
+       "model.num_layers_in_first_pipeline_stage=null and model.num_layers_in_last_pipeline_stage=3 need "
+       "model.pipeline_model_parallel_size above 1; use null"},
       {[](Settings& s) { s.model.global_batch_size = 32 * 12; },
        "model.global_batch_size=384 makes 12 micro-batches, and the interleaved pipeline needs a multiple of "
        "model.pipeline_model_parallel_size=8; use 256 or 512 samples"},
       {[](Settings& s) { s.model.context_parallel_size = 16, s.model.encoder_seq_length = 2000; },
        "model.encoder_seq_length=2000 is not a multiple of 2 * model.context_parallel_size=16; use 1984 or 2016 tokens"},
+      {[](Settings& s) { s.model.context_parallel_size = 16, s.model.encoder_seq_length = 2016; },
+       "model.encoder_seq_length=2016 is not a multiple of 8 * model.context_parallel_size=16, which attention_dropout needs; "
+       "use "
+       "1920 or 2048 tokens, or model.attention_dropout=0"},
       {[](Settings& s) { s.model.encoder_seq_length = 2046; },
        "model.sequence_parallel=true: model.tensor_model_parallel_size=4 does not divide the 2046 tokens of a rank; use 1, 2, 3, "
        "6, 11, 22, 31 or 33"},

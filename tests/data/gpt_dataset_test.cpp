@@ -28,7 +28,7 @@ GptDataset open(const std::shared_ptr<const IndexedDataset>& corpus, GptIndexReq
   request.documents = {0, corpus->sequences()};
   request.seed = 1;
   request.shuffle_documents = ShuffleDocuments::no;
-  return {corpus, build_gpt_index(corpus->document_lengths(), request), request, vocabulary, "four"};
+  return {corpus, build_gpt_index(corpus->document_lengths(), request, IndexForm::compact), request, vocabulary, "four"};
 }
 
 // All samples, in the order of the documents.

@@ -27,12 +27,13 @@ Int64s head(const NumberArray& values, int64_t count) {
 
 Positions positions(const GptIndex& index, int64_t count) {
   Positions first;
-  for (int64_t i = 0; i < count; ++i) first.push_back(index.position(i));
+  for (int64_t i = 0; i < count; ++i) first.push_back({index.sample_index[2 * i], index.sample_index[2 * i + 1]});
   return first;
 }
 
 GptIndex build(const Int64s& lengths, Range documents, int64_t sequence, int64_t samples_needed, uint64_t seed) {
-  return build_gpt_index(lengths, {.documents = documents, .sequence = sequence, .samples_needed = samples_needed, .seed = seed});
+  return build_gpt_index(lengths, {.documents = documents, .sequence = sequence, .samples_needed = samples_needed, .seed = seed},
+                         IndexForm::megatron);
 }
 
 const Int64s kTiny = {5, 9, 3, 12, 7, 1, 20, 4};  // 61 tokens: 7 samples of 8 + 1
@@ -73,7 +74,7 @@ TEST(GptIndex, DocumentsWithoutTokensArePassedOver) {
   const GptIndex index = build(Int64s{5, 0, 9, 3, 0, 12, 7}, {0, 7}, 8, 9, 1234);
   EXPECT_EQ(index.plan.epochs, 3);
   EXPECT_EQ(positions(index, 8), (Positions{{0, 0}, {0, 8}, {2, 1}, {4, 4}, {5, 5}, {6, 4}, {7, 3}, {11, 6}}));
-  EXPECT_EQ(index.position(index.samples()), (TokenPosition{20, 5}));
+  EXPECT_EQ(positions(index, index.samples() + 1).back(), (TokenPosition{20, 5}));
 }
 
 TEST(GptIndex, ProxyRunOnMockData) {
@@ -115,6 +116,35 @@ TEST(GptIndex, EnoughSamplesForAnyWishAndEachOnce) {
     }
 }
 
+std::string digest(const NumberArray& values) {
+  return sha256(std::span(values.data(), static_cast<size_t>(values.size() * size_of(values.type()))));
+}
+
+// A compact index says what the arrays of Megatron say.
+void expect_same(const GptIndex& compact, const GptIndex& full, const Int64s& lengths, const GptIndexRequest& request) {
+  EXPECT_EQ(compact.samples(), full.samples());
+  EXPECT_EQ(digest(compact.shuffle_index), digest(full.shuffle_index));
+  EXPECT_EQ(head(compact.document_index, full.document_index.size()), head(full.document_index, full.document_index.size()));
+  for (int64_t i = 0; i <= full.samples(); ++i)
+    ASSERT_EQ(compact.position(i, lengths, request), full.position(i, lengths, request)) << i;
+}
+
+TEST(GptIndex, TheCompactFormSaysTheSame) {
+  const Int64s many = mock_lengths();
+  for (const Int64s& lengths : {kTiny, Int64s(many.begin(), many.begin() + 300), many}) {
+    for (const ExtraToken extra : {ExtraToken::yes, ExtraToken::no}) {
+      const GptIndexRequest request{.documents = {0, std::ssize(lengths)},
+                                    .sequence = lengths.size() < 10 ? 3 : 1024,
+                                    .samples_needed = 70,
+                                    .seed = 3,
+                                    .extra_token = extra};
+      const GptIndex compact = build_gpt_index(lengths, request, IndexForm::compact);
+      EXPECT_LT(compact.sample_index.size(), compact.samples() / 20 + 4);
+      expect_same(compact, build_gpt_index(lengths, request, IndexForm::megatron), lengths, request);
+    }
+  }
+}
+
 TEST(GptIndex, HostileSizesAreRefused) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   expect_user_error([] { build(kTiny, {0, 8}, 8, kMost, 1); }, {"trainer.max_steps", "does not fit in 64 bits"});
@@ -140,10 +170,6 @@ Int64s golden_lengths(const nlohmann::json& lengths) {
   return drawn;
 }
 
-std::string digest(const NumberArray& values) {
-  return sha256(std::span(values.data(), static_cast<size_t>(values.size() * size_of(values.type()))));
-}
-
 TEST(GptIndex, EqualsMegatronsArrays) {
   const std::filesystem::path path = std::filesystem::path(TRIREME_SOURCE_DIR) / "../shared/data/megatron_index/golden.jsonl";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "the golden arrays are not beside this source tree: " << path;
@@ -152,20 +178,21 @@ TEST(GptIndex, EqualsMegatronsArrays) {
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json golden = nlohmann::json::parse(line);
     SCOPED_TRACE(golden["name"].get<std::string>());
-    const GptIndex index =
-        build_gpt_index(golden_lengths(golden["doc_lengths"]),
-                        {.documents = {golden["docs"][0], golden["docs"][1]},
-                         .sequence = golden["seq_length"],
-                         .samples_needed = golden["num_samples"].is_null() ? 0 : golden["num_samples"].get<int64_t>(),
-                         .seed = golden["seed"],
-                         .extra_token = golden["extra_token"] == 1 ? ExtraToken::yes : ExtraToken::no,
-                         .last_sample = golden["drop_last"] == true ? LastSample::drop : LastSample::keep});
+    const Int64s lengths = golden_lengths(golden["doc_lengths"]);
+    const GptIndexRequest request{.documents = {golden["docs"][0], golden["docs"][1]},
+                                  .sequence = golden["seq_length"],
+                                  .samples_needed = golden["num_samples"].is_null() ? 0 : golden["num_samples"].get<int64_t>(),
+                                  .seed = golden["seed"],
+                                  .extra_token = golden["extra_token"] == 1 ? ExtraToken::yes : ExtraToken::no,
+                                  .last_sample = golden["drop_last"] == true ? LastSample::drop : LastSample::keep};
+    const GptIndex index = build_gpt_index(lengths, request, IndexForm::megatron);
     EXPECT_EQ(index.plan.epochs, golden["num_epochs"].get<int64_t>());
     EXPECT_EQ(index.plan.separate_last_epoch, golden["separate_final_epoch"].get<bool>());
     EXPECT_EQ(index.samples(), golden["num_samples_built"].get<int64_t>());
     EXPECT_EQ(digest(index.document_index), golden["document_index_sha256_i32"].get<std::string>());
     EXPECT_EQ(digest(index.sample_index), golden["sample_index_sha256_i32"].get<std::string>());
     EXPECT_EQ(digest(index.shuffle_index), golden["shuffle_index_sha256_u32"].get<std::string>());
+    expect_same(build_gpt_index(lengths, request, IndexForm::compact), index, lengths, request);
     ++checked;
   }
   EXPECT_EQ(checked, 17);

@@ -34,10 +34,11 @@ class StoreTest : public testing::Test {
     for (const char* name : {"AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST", "AZURE_STORAGE_BLOB_ENDPOINT"}) ::unsetenv(name);
   }
 
-  // A tool that writes down its arguments, a line a call, each in brackets, and then does what `script` says.
+  // A tool that writes down its arguments, each in brackets, a line a call in one write, and then does what `script` says.
   void install(const std::string& name, const std::string& script) {
     const std::string path = folder.write(
-        "bin/" + name, "#!/bin/sh\n{ for a in \"$@\"; do printf '[%s]' \"$a\"; done; echo; } >> \"$CALLS\"\n" + script);
+        "bin/" + name,
+        "#!/bin/sh\nline=; for a in \"$@\"; do line=\"$line[$a]\"; done; printf '%s\\n' \"$line\" >> \"$CALLS\"\n" + script);
     ::chmod(path.c_str(), 0755);
   }
   std::string calls() const { return fs::exists(folder / "calls") ? read_file(folder / "calls", 1 << 20) : ""; }

@@ -44,8 +44,9 @@ class Model {
         dims_(dims_of(settings_, settings_.micro_batch_size, settings_.encoder_seq_length)),
         layout_(FlatLayout::of(settings_)),
         weights_(layout_, settings_, backend_, parameters_.take({layout_.count}, DType::f64)),
-        grads_(layout_, settings_, backend_, mesh_, parameters_.take({layout_.count}, DType::f64)),
-        gpt_(settings_, {}, dims_, DType::f64, backend_, mesh_, 1, activations_, scratch_),
+        grads_(layout_, settings_, backend_, mesh_, parameters_.take({layout_.count}, DType::f64), {}),
+        workspace_(make_shared_workspace(settings_, dims_, DType::f64, DeferredWeights::no, scratch_)),
+        gpt_(settings_, {}, 0, dims_, DType::f64, backend_, mesh_, {1, 1, 1, 0}, workspace_, activations_, scratch_),
         scalars_(parameters_.take({kStepScalars}, DType::f64)) {
     for (const Bucket& bucket : layout_.buckets)
       initialise(layout_, bucket, 7, backend_, weights().flat().rows(bucket.all.begin, bucket.all.count));
@@ -63,14 +64,14 @@ class Model {
   double loss() {
     std::fill_n(scalars_.as<double>(), kStepScalars, 0.0);
     scalars_.as<double>()[static_cast<int64_t>(StepScalar::inverse_targets)] = 1.0 / targets_;
-    gpt_.forward(0, weights_, grads_, scalars_);
+    gpt_.forward(pass_, Mode::training, {}, {}, weights_, grads_, scalars_);
     return scalars_.as<double>()[static_cast<int64_t>(StepScalar::loss_sum)] / targets_;
   }
 
   void gradients() {
     std::fill_n(grads_.views().flat().as<double>(), layout_.count, 0.0);
     loss();
-    gpt_.backward(0, weights_, grads_);
+    gpt_.backward(pass_, WeightProducts::now, {}, {}, weights_, grads_);
   }
 
   const FlatViews& weights() const { return weights_.views(); }
@@ -79,7 +80,11 @@ class Model {
 
  private:
   void fill_batch() {
-    const DeviceBatch& batch = gpt_.batch(0);
+    DeviceBatch& batch = pass_.batch;
+    batch = {.tokens = activations_.take({dims_.N()}, DType::i32),
+             .targets = activations_.take({dims_.N()}, DType::i32),
+             .positions = activations_.take({dims_.N()}, DType::i32),
+             .row_keys = activations_.take({dims_.N()}, DType::i64)};
     for (int64_t n = 0; n < dims_.N(); ++n) {
       batch.tokens.as<int32_t>()[n] = static_cast<int32_t>((n * 7 + 3) % dims_.V);
       batch.targets.as<int32_t>()[n] = n == 4 ? -1 : static_cast<int32_t>((n * 5 + 1) % dims_.V);
@@ -101,7 +106,9 @@ class Model {
   Arena parameters_ = arena("parameters"), activations_ = arena("activations"), scratch_ = arena("scratch");
   Weights weights_;
   Grads grads_;
+  SharedWorkspace workspace_;
   Gpt gpt_;
+  ChunkPass pass_;
   Tensor scalars_;
   double targets_ = 0;
 };

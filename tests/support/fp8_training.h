@@ -125,7 +125,7 @@ class Fp8Training {
     Backend &from = *first_backend, &to = *second_backend;
     EngineFixture first(settings_of(model), std::move(first_backend)), second(settings_of(model), std::move(second_backend));
     for (int step = 0; step < kSaved; ++step) first.step(batches_of(model, step), 1e-3);
-    const auto saved = checkpoint_tensors(*first), loaded = checkpoint_tensors(*second);
+    const auto saved = checkpoint_tensors(*first, CheckpointUse::save), loaded = checkpoint_tensors(*second, CheckpointUse::load);
     ASSERT_EQ(saved.size(), loaded.size());
     for (size_t i = 0; i < saved.size(); ++i) {
       std::vector<std::byte> bytes(static_cast<size_t>(saved[i].tensor.bytes()));

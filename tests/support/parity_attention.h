@@ -10,14 +10,17 @@ struct AttentionShape {
   int64_t key_length;  // keys that count
   int64_t H, G, D;
   CausalMask causal;
+  int64_t first_key = 0;
 };
-// One token; odd sizes; several blocks of queries and keys; grouped queries; a cache that is longer than the queries.
+// One token; odd sizes; keys from the middle of a sequence; several blocks of queries and keys; grouped queries; a cache that is
+// longer than the queries.
 inline constexpr AttentionShape kAttentions[] = {
-    {1, 1, 1, 1, 1, 1, 5, CausalMask::yes},     {2, 3, 3, 3, 2, 2, 16, CausalMask::yes},
-    {1, 17, 17, 17, 4, 2, 33, CausalMask::yes}, {1, 130, 130, 130, 2, 2, 64, CausalMask::yes},
-    {2, 33, 33, 33, 3, 1, 32, CausalMask::no},  {1, 130, 130, 130, 4, 1, 8, CausalMask::no},
-    {2, 1, 40, 29, 4, 2, 16, CausalMask::yes},  {1, 7, 150, 141, 2, 1, 64, CausalMask::yes},
-    {1, 5, 20, 9, 2, 2, 24, CausalMask::no},    {1, 70, 70, 70, 1, 1, 128, CausalMask::yes}};
+    {1, 1, 1, 1, 1, 1, 5, CausalMask::yes},       {2, 3, 3, 3, 2, 2, 16, CausalMask::yes},
+    {1, 17, 17, 17, 4, 2, 33, CausalMask::yes},   {1, 130, 130, 130, 2, 2, 64, CausalMask::yes},
+    {2, 33, 33, 33, 3, 1, 32, CausalMask::no},    {1, 130, 130, 130, 4, 1, 8, CausalMask::no},
+    {2, 1, 40, 29, 4, 2, 16, CausalMask::yes},    {1, 7, 150, 141, 2, 1, 64, CausalMask::yes},
+    {1, 5, 20, 9, 2, 2, 24, CausalMask::no},      {1, 70, 70, 70, 1, 1, 128, CausalMask::yes},
+    {2, 20, 20, 20, 2, 1, 16, CausalMask::no, 68}};
 
 inline std::string describe(const AttentionShape& s, float probability) {
   return fmt::format("B={} Tq={} Tk={} keys={} H={} G={} D={} causal {} dropout {}", s.B, s.Tq, s.Tk, s.key_length, s.H, s.G, s.D,
@@ -45,6 +48,7 @@ inline AttentionForward make_attention(HostTensors& tensors, const AttentionShap
           .k = heads.k,
           .v = heads.v,
           .key_length = s.key_length,
+          .first_key = s.first_key,
           .causal = s.causal,
           .scale = 1 / std::sqrt(static_cast<float>(s.D)),
           .dropout = dropout(tensors, s.B * s.Tq, probability),
@@ -81,6 +85,7 @@ inline void check(Parity& parity, Case<AttentionBackward>) {
                                    .k = forward.k,
                                    .v = forward.v,
                                    .key_length = forward.key_length,
+                                   .first_key = forward.first_key,
                                    .causal = forward.causal,
                                    .scale = forward.scale,
                                    .dropout = forward.dropout,
@@ -102,6 +107,21 @@ inline void check(Parity& parity, Case<AttentionBackward>) {
         parity.expect(op, act, {{"d_q", sum}, {"d_k", sum}, {"d_v", sum}}, describe(shape, probability));
         tensors.expect_untouched_outside();
       }
+}
+
+inline void check(Parity& parity, Case<MergeAttention>) {
+  for (const DType act : kActDTypes)
+    for (const Shape& shape : {Shape{1, 1, 1, 5}, Shape{2, 17, 3, 16}, Shape{1, 130, 4, 64}}) {
+      HostTensors tensors;
+      const Shape statistics{shape[0], shape[2], shape[1]};
+      const MergeAttention op{.part_out = tensors.uniform(shape, act),
+                              .part_lse = tensors.uniform(statistics, DType::f32),
+                              .out = tensors.uniform(shape, act),
+                              .lse = tensors.uniform(statistics, DType::f32)};
+      // Two exponentials and a logarithm of values about 1; the weights sum to 1.
+      parity.expect(op, act, {{"lse", {.terms = 8, .size = 2}}, {"out", {.terms = 8, .size = 1}}}, fmt::format("{}", shape));
+      tensors.expect_untouched_outside();
+    }
 }
 
 inline void check(Parity& parity, Case<Rotary>) {

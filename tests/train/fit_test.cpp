@@ -64,7 +64,8 @@ TEST(FitTest, RanksThatAreNotThere) {
             needs +
                 " and keeps 2.1 GiB of weights, gradients and optimizer state; here is 1 rank with 1.0 GiB of memory free; "
                 "trireme recipes lists smaller models");
-  EXPECT_EQ(answer(settings, {.ranks = 8, .memory = 0}), needs + "; here are 8");
+  EXPECT_EQ(answer(settings, {.ranks = 8, .memory = 0}),
+            needs + "; here are 8: start it with mpirun -n 16, or add trainer.num_nodes=1 trainer.devices=8");
   EXPECT_EQ(answer(settings, {.ranks = 16, .memory = 1}), "");  // what one of several ranks keeps is for its own plan to say
 }
 

@@ -3,19 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <string_view>
-#include <vector>
 
 #include "backend/backend.h"
+#include "backend/step_log.h"
 
 namespace trireme {
-
-struct OpRecord {
-  std::string_view name;
-  Stream stream;
-  double flops = 0;
-  int64_t bytes_read = 0, bytes_written = 0;
-};
 
 // Sums the bytes of the operands that an op's visit() names.
 struct ByteCounter {
@@ -31,10 +23,22 @@ double flops_of(const Op& op) {
   return 0;
 }
 
+template <class Op>
+OpRecord record_of(Stream stream, const Op& op) {
+  ByteCounter bytes;
+  op.visit(bytes);
+  return {.kind = RecordKind::op,
+          .name = Op::kName,
+          .stream = stream,
+          .flops = flops_of(op),
+          .bytes_read = bytes.read,
+          .bytes_written = bytes.written};
+}
+
 class CostBackend final : public Backend {
  public:
   // `target` is the backend the step will really run on: it knows the scratch memory its ops need.
-  explicit CostBackend(const Backend& target) : target_(target) {}
+  CostBackend(const Backend& target, StepLog& log) : target_(target), log_(log) {}
 
 #define TRIREME_RECORD_OP(Op) \
   void run(Stream stream, const Op& op) override { record_op(stream, op); }
@@ -42,8 +46,13 @@ class CostBackend final : public Backend {
 #undef TRIREME_RECORD_OP
 
   void set_scratch(Stream, Tensor) override {}
-  Event record(Stream stream, const char* name) override { return {name, stream, 0}; }
-  void wait(Stream, const Event&) override {}
+  Event record(Stream stream, const char* name) override {
+    log_.add({.kind = RecordKind::event, .name = name, .stream = stream});
+    return {name, stream, 0};
+  }
+  void wait(Stream stream, const Event& event) override {
+    log_.add({.kind = RecordKind::wait, .name = event.name, .stream = stream});
+  }
   void synchronize(const Event&) override {}
   Memory allocate(int64_t) override { return {}; }
   void upload(Stream, const void*, Tensor) override {}
@@ -51,21 +60,17 @@ class CostBackend final : public Backend {
   int64_t full_speed_rows() const override { return target_.full_speed_rows(); }
   std::string description() const override { return "cost: counts, computes nothing"; }
 
-  const std::vector<OpRecord>& records() const { return records_; }
   int64_t scratch_peak() const { return scratch_peak_; }
-  double flops() const;  // of all records
 
  private:
   template <class Op>
   void record_op(Stream stream, const Op& op) {
-    ByteCounter bytes;
-    op.visit(bytes);
-    records_.push_back({Op::kName, stream, flops_of(op), bytes.read, bytes.written});
+    log_.add(record_of(stream, op));
     scratch_peak_ = std::max(scratch_peak_, target_.scratch_bytes(op));
   }
 
   const Backend& target_;
-  std::vector<OpRecord> records_;
+  StepLog& log_;
   int64_t scratch_peak_ = 0;
 };
 

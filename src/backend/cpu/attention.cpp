@@ -49,10 +49,12 @@ AttentionArguments arguments(const Op& op) {
   CHECK_EQ(op.lse.shape, Shape({B, H, Tq}));
   CHECK(D >= 1 && D <= 256);
   CHECK(op.key_length >= 1 && op.key_length <= k[1]);
+  CHECK_EQ(op.first_key % 4, 0);
   CHECK(op.scale > 0);  // the largest score is searched before scaling
   return {.queries = Tq,
           .keys = k[1],
           .key_length = op.key_length,
+          .first_key = op.first_key,
           .heads = H,
           .group = div_exact(H, G),
           .width = D,

@@ -47,7 +47,7 @@ bool served(const Op& op) {
   const Tensor& packed = op.q.packed;
   const int64_t D = packed.shape[3];
   return packed.dtype == DType::bf16 && D % 8 == 0 && D <= 128 && op.k.packed.shape == packed.shape &&
-         op.v.packed.shape == packed.shape && op.key_length == packed.shape[1];
+         op.v.packed.shape == packed.shape && op.key_length == packed.shape[1] && op.first_key == 0;
 }
 
 void check(fe::error_t error, const char* what) {

@@ -8,6 +8,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/gemm.h"
+#include "backend/cuda/replays.h"
 #include "backend/cuda/staging.h"
 #include "backend/cuda/streams.h"
 #include "base/units.h"
@@ -25,6 +26,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   staging_ = std::make_unique<cuda::Staging>();
   gemm_ = std::make_unique<cuda::Gemm>(name_);
   attention_ = std::make_unique<cuda::Attention>();
+  replays_ = std::make_unique<cuda::Replays>();
 }
 
 CudaBackend::~CudaBackend() { cudaDeviceSynchronize(); }
@@ -38,6 +40,10 @@ void CudaBackend::set_scratch(Stream stream, Tensor scratch) {
 void* CudaBackend::scratch(int64_t bytes) const {
   CHECK(bytes <= scratch_.bytes());
   return scratch_.data;
+}
+
+void CudaBackend::repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) {
+  replays_->run(key, this->stream(stream), enqueue);
 }
 
 Event CudaBackend::record(Stream stream, const char* name) { return streams_->record(stream, name); }

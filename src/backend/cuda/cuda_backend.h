@@ -17,6 +17,7 @@ class Streams;
 class Staging;
 class Gemm;
 class Attention;
+class Replays;
 }  // namespace cuda
 
 class CudaBackend final : public Backend {
@@ -42,6 +43,8 @@ class CudaBackend final : public Backend {
   int64_t scratch_bytes(const SquaredNorms& op) const override;
   int64_t scratch_bytes(const AdamW& op) const override;
   void set_scratch(Stream stream, Tensor scratch) override;
+
+  void repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) override;
 
   Event record(Stream stream, const char* name) override;
   void wait(Stream stream, const Event& event) override;
@@ -76,6 +79,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<cuda::Staging> staging_;
   std::unique_ptr<cuda::Gemm> gemm_;
   std::unique_ptr<cuda::Attention> attention_;
+  std::unique_ptr<cuda::Replays> replays_;
   Tensor scratch_;
 };
 

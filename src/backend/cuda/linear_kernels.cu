@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backend/cuda/kernel.cuh"
 #include "backend/cuda/linear_kernels.h"
 
@@ -24,34 +26,46 @@ __global__ void activation_backward_kernel(const T* pre, T* d, int64_t count) {
   d[i] = from_float<T>(to_float(d[i]) * slope);
 }
 
-constexpr int kStripes = 256;  // row ranges that are summed side by side
-constexpr int kSumWarps = 8;   // of a block; they share a stripe's rows
+constexpr int kSumWarps = 8;  // of a block; they share a stripe's rows
 constexpr int kColumnsPerBlock = 256;
+constexpr int kMostStripes = 256;  // row ranges that are summed side by side
 
-// Block (x, y) sums stripe y of columns 256 x ..: each warp a part of the rows, then the warps in order.
+// Enough blocks to fill any GPU several times over, and no more, because each leaves a row of part sums. Depends on the shape
+// only, and with it the order of the sums.
+int stripes_of(int64_t N, int64_t C) {
+  constexpr int64_t kBlocks = 2048;
+  const int64_t wanted = kBlocks / blocks_for(C, kColumnsPerBlock);
+  return static_cast<int>(std::clamp<int64_t>(wanted, 16, std::min<int64_t>(kMostStripes, std::max<int64_t>(N / 32, 16))));
+}
+
+// Block (x, y) sums stripe y of columns 256 x ..: each warp every 8th row of it, several under way at once, then the warps in
+// order.
 template <class T>
-__global__ void stripe_sums(const T* values, int64_t N, int64_t C, float* partial) {
+__global__ void __launch_bounds__(kSumWarps* kWarp)
+    stripe_sums(const T* values, int64_t N, int64_t C, int64_t rows, float* partial) {
   __shared__ float shared[kSumWarps][kColumnsPerBlock];
-  constexpr int kPerLane = kColumnsPerBlock / kWarp;  // 8: one pack of bf16
+  constexpr int kPerLane = kColumnsPerBlock / kWarp;
+  constexpr int kUnroll = 8;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int64_t column = int64_t{blockIdx.x} * kColumnsPerBlock + lane * kPerLane;
-  const int64_t rows = (N + kStripes - 1) / kStripes, begin = blockIdx.y * rows, end = min(begin + rows, N);
+  const int64_t end = min((blockIdx.y + 1) * rows, N);
+  int64_t n = blockIdx.y * rows + warp;
   float sum[kPerLane] = {};
-  const bool whole = column + kPerLane <= C && C % kPerLane == 0;
-  for (int64_t n = begin + warp; n < end; n += kSumWarps) {
-    const T* row = values + n * C + column;
-    if (whole) {
+  if (column + kPerLane <= C && C % kPerLane == 0 && reinterpret_cast<uintptr_t>(values) % 16 == 0) {
+    using Row = Pack<T, kPerLane>;
+    for (; n + (kUnroll - 1) * kSumWarps < end; n += kUnroll * kSumWarps) {
+      Row read[kUnroll];
 #pragma unroll
-      for (int p = 0; p < kPerLane; p += Pack<T>::kSize) {
-        const Pack<T> pack = Pack<T>::load(row + p);
+      for (int u = 0; u < kUnroll; ++u) read[u] = Row::load(values + (n + u * kSumWarps) * C + column);
 #pragma unroll
-        for (int i = 0; i < Pack<T>::kSize; ++i) sum[p + i] += pack[i];
-      }
-    } else {
-      for (int i = 0; i < kPerLane; ++i)
-        if (column + i < C) sum[i] += to_float(row[i]);
+      for (int u = 0; u < kUnroll; ++u)
+#pragma unroll
+        for (int i = 0; i < kPerLane; ++i) sum[i] += read[u][i];
     }
   }
+  for (; n < end; n += kSumWarps)
+    for (int i = 0; i < kPerLane; ++i)
+      if (column + i < C) sum[i] += to_float(values[n * C + column + i]);
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) shared[warp][lane * kPerLane + i] = sum[i];
   __syncthreads();
@@ -62,18 +76,21 @@ __global__ void stripe_sums(const T* values, int64_t N, int64_t C, float* partia
   partial[blockIdx.y * C + mine] = total;
 }
 
-// One warp's worth of stripes per column: block.y lanes each add every 8th stripe, then in order.
-__global__ void add_stripes(const float* partial, int64_t C, float* sums) {
-  __shared__ float shared[8][kWarp];
+// A block has 32 columns; its rows of threads each add every 8th stripe, then what they have in order.
+__global__ void add_stripes(const float* partial, int stripes, int64_t C, float* sums) {
+  constexpr int kParts = 8;
+  __shared__ float shared[kParts][kWarp];
   const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   float total = 0;
-  if (column < C)
-    for (int stripe = threadIdx.y; stripe < kStripes; stripe += 8) total += partial[stripe * C + column];
+  if (column < C) {
+#pragma unroll 4
+    for (int stripe = threadIdx.y; stripe < stripes; stripe += kParts) total += partial[stripe * C + column];
+  }
   shared[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.y != 0 || column >= C) return;
   total = 0;
-  for (int i = 0; i < 8; ++i) total += shared[i][threadIdx.x];
+  for (int i = 0; i < kParts; ++i) total += shared[i][threadIdx.x];
   sums[column] += total;
 }
 
@@ -93,17 +110,21 @@ void activation_backward(Activation activation, Tensor pre, Tensor d, cudaStream
   });
 }
 
-int64_t column_sums_scratch(const Tensor& values) { return kStripes * values.shape[1] * size_of(DType::f32); }
+int64_t column_sums_scratch(const Tensor& values) {
+  return stripes_of(values.shape[0], values.shape[1]) * values.shape[1] * size_of(DType::f32);
+}
 
 void add_column_sums(Tensor values, Tensor sums, void* scratch, cudaStream_t stream) {
   const int64_t N = values.shape[0], C = values.shape[1];
+  const int stripes = stripes_of(N, C);
   auto* partial = static_cast<float*>(scratch);
   with_act(values.dtype, [&]<class T>(T) {
-    const dim3 grid(static_cast<unsigned>(blocks_for(C, kColumnsPerBlock)), kStripes);
-    stripe_sums<T><<<grid, kSumWarps * kWarp, 0, stream>>>(data_of<const T>(values), N, C, partial);
+    const dim3 grid(static_cast<unsigned>(blocks_for(C, kColumnsPerBlock)), static_cast<unsigned>(stripes));
+    stripe_sums<T>
+        <<<grid, kSumWarps * kWarp, 0, stream>>>(data_of<const T>(values), N, C, ceil_div(N, int64_t{stripes}), partial);
     check_launch("stripe_sums");
   });
-  add_stripes<<<blocks_for(C, kWarp), dim3(kWarp, 8), 0, stream>>>(partial, C, data_of<float>(sums));
+  add_stripes<<<blocks_for(C, kWarp), dim3(kWarp, 8), 0, stream>>>(partial, stripes, C, data_of<float>(sums));
   check_launch("add_stripes");
 }
 

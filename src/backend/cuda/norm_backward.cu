@@ -37,6 +37,26 @@ __device__ void store_dropped(const RowPart<T, W, P>& d_sum, T* d_branch, const 
   }
 }
 
+// What is read of a row.
+template <class T, int W, int P>
+struct BackwardRow {
+  RowPart<T, W, P> sum, d_out, d_residual;
+  float mean = 0, rstd = 0;
+
+  __device__ void load(const BackwardArguments<T>& a, int64_t row) {
+    const int64_t at = row * a.C;
+    sum.load_once(a.sum + at, a.C);
+    d_out.load_once(a.d_out + at, a.C);
+    if (a.d_residual) d_residual.load_once(a.d_residual + at, a.C);
+    mean = a.mean ? a.mean[row] : 0;
+    rstd = a.rstd[row];
+  }
+};
+
+// Rows that leave registers free are read while the one before is worked on.
+template <int P>
+inline constexpr bool kReadsAhead = P <= 2;
+
 // Each team takes every (number of teams)-th row and sums d_weight and d_bias of its rows in registers; the teams of a block are
 // added in order, and what blocks have goes to memory, for add_partials.
 template <class T, int W, int P, bool kDropout>
@@ -48,13 +68,18 @@ __global__ void __launch_bounds__(kMostThreads) norm_backward(const BackwardArgu
   float d_weight[P][W] = {}, d_bias[P][W] = {};
   const float inverse_width = 1 / static_cast<float>(a.C);
 
-  for (int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y; row < a.N; row += int64_t{gridDim.x} * blockDim.y) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.y, first = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  BackwardRow<T, W, P> here, next;
+  if (kReadsAhead<P> && first < a.N) next.load(a, first);
+  for (int64_t row = first; row < a.N; row += stride) {
     const int64_t at = row * a.C;
-    RowPart<T, W, P> sum, d_out, d_residual;
-    sum.load_once(a.sum + at, a.C);
-    d_out.load_once(a.d_out + at, a.C);
-    if (a.d_residual) d_residual.load_once(a.d_residual + at, a.C);
-    const float mean = a.mean ? a.mean[row] : 0, rstd = a.rstd[row];
+    if constexpr (kReadsAhead<P>) {
+      here = next;
+      if (row + stride < a.N) next.load(a, row + stride);
+    } else {
+      here.load(a, row);
+    }
+    auto& [sum, d_out, d_residual, mean, rstd] = here;
 
     weight.forget();
     float averages[2] = {};  // of d_out * gain, and of that times the normalised row

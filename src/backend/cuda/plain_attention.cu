@@ -30,7 +30,7 @@ __device__ float dot(const T* a, const T* b, int64_t D) {
 }
 
 struct Problem {
-  int64_t B, Tq, H, G, D, key_length;
+  int64_t B, Tq, H, G, D, key_length, first_key;
   bool causal;
   float scale;
   DropoutArguments dropout;
@@ -39,21 +39,17 @@ struct Problem {
   static Problem of(const Op& op) {
     const Tensor& q = op.q.packed;
     CHECK(q.shape[3] <= kMostWidth);
-    return {q.shape[0],
-            q.shape[1],
-            op.q.count,
-            op.k.count,
-            q.shape[3],
-            op.key_length,
-            op.causal == CausalMask::yes,
-            op.scale,
-            DropoutArguments::of(op.dropout)};
+    return {q.shape[0],   q.shape[1],
+            op.q.count,   op.k.count,
+            q.shape[3],   op.key_length,
+            op.first_key, op.causal == CausalMask::yes,
+            op.scale,     DropoutArguments::of(op.dropout)};
   }
   __device__ int64_t keys_seen(int64_t i) const { return causal ? min(key_length, i + key_length - Tq + 1) : key_length; }
   __device__ float keep(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (dropout.row_keys == nullptr) return 1;
     const PhiloxBlock bits =
-        dropout_block(dropout.seed, dropout.site + static_cast<uint32_t>(h), dropout.row_keys[b * Tq + i], j);
+        dropout_block(dropout.seed, dropout.site + static_cast<uint32_t>(h), dropout.row_keys[b * Tq + i], first_key + j);
     return bits[j % 4] >= dropout.threshold ? dropout.scale : 0;
   }
 };
@@ -164,6 +160,23 @@ __global__ void seed_kernel(DropoutArguments dropout, int64_t* seeds) {
   seeds[1] = dropout.row_keys[0] * 4;  // a multiple of what one draw gives
 }
 
+// A warp for each row of a head.
+template <class T>
+__global__ void merge_kernel(int64_t rows, int64_t time, int64_t H, int64_t D, const T* part_out, const float* part_lse, T* out,
+                             float* lse) {
+  const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;  // of [B,T,H]
+  const int lane = threadIdx.x % kWarp;
+  if (row >= rows) return;
+  const int64_t h = row % H, t = row / H % time, b = row / H / time, at = (b * H + h) * time + t;
+  const float here = lse[at], there = part_lse[at], larger = fmaxf(here, there);
+  const float joined = larger + log1pf(expf(fminf(here, there) - larger));
+  const float keep = expf(here - joined), add = expf(there - joined);
+  for (int64_t d = row * D + lane; d < (row + 1) * D; d += kWarp)
+    out[d] = from_float<T>(keep * to_float(out[d]) + add * to_float(part_out[d]));
+  __syncwarp();
+  if (lane == 0) lse[at] = joined;
+}
+
 constexpr int kThreads = 128;
 int blocks_of_warps(int64_t tasks) { return blocks_for(tasks * kWarp, kThreads); }
 
@@ -198,3 +211,20 @@ void write_attention_seed(const Dropout& dropout, int64_t* seeds, cudaStream_t s
 }
 
 }  // namespace trireme::cuda
+
+namespace trireme {
+
+using namespace cuda;
+
+void CudaBackend::run(Stream stream, const MergeAttention& op) {
+  const Shape& shape = op.out.shape;
+  const int64_t rows = shape[0] * shape[1] * shape[2];
+  with_act(op.out.dtype, [&]<class T>(T) {
+    merge_kernel<T><<<blocks_of_warps(rows), kThreads, 0, this->stream(stream)>>>(
+        rows, shape[1], shape[2], shape[3], data_of<const T>(op.part_out), data_of<const float>(op.part_lse), data_of<T>(op.out),
+        data_of<float>(op.lse));
+    check_launch(MergeAttention::kName);
+  });
+}
+
+}  // namespace trireme

@@ -77,7 +77,7 @@ void ReferenceBackend::run(Stream, const AttentionForward& op) {
           double sum = 0;
           for (int64_t j = 0; j < keys; ++j)
             sum += std::exp(scores[static_cast<size_t>(j)] - lse) *
-                   dropout_factor(op.dropout, op.dropout.site + static_cast<uint32_t>(head), b * T + t, j) *
+                   dropout_factor(op.dropout, op.dropout.site + static_cast<uint32_t>(head), b * T + t, op.first_key + j) *
                    get(op.v.packed, offset(op.v, b, j, group) + d);
           set(op.out, ((b * T + t) * H + head) * D + d, sum);
         }
@@ -102,7 +102,8 @@ void ReferenceBackend::run(Stream, const AttentionBackward& op) {
           for (int64_t d = 0; d < D; ++d) delta += get(op.d_out, row + d) * get(op.out, row + d);
           for (int64_t j = 0; j < visible_keys(op, t); ++j) {
             const double probability = std::exp(score(op, b, t, j, head, group) - get(op.lse, (b * H + head) * T + t));
-            const double factor = dropout_factor(op.dropout, op.dropout.site + static_cast<uint32_t>(head), b * T + t, j);
+            const double factor =
+                dropout_factor(op.dropout, op.dropout.site + static_cast<uint32_t>(head), b * T + t, op.first_key + j);
             double d_probability = 0;
             for (int64_t d = 0; d < D; ++d) {
               d_probability += get(op.d_out, row + d) * get(op.v.packed, offset(op.v, b, j, group) + d);
@@ -123,6 +124,21 @@ void ReferenceBackend::run(Stream, const AttentionBackward& op) {
         }
     }
   fill_copies_on_host(op.d_q.packed);
+}
+
+void ReferenceBackend::run(Stream, const MergeAttention& op) {
+  const Shape& shape = op.out.shape;  // [B,T,H,D]
+  for (int64_t b = 0; b < shape[0]; ++b)
+    for (int64_t t = 0; t < shape[1]; ++t)
+      for (int64_t head = 0; head < shape[2]; ++head) {
+        const int64_t statistic = (b * shape[2] + head) * shape[1] + t, row = ((b * shape[1] + t) * shape[2] + head) * shape[3];
+        const double lse = get(op.lse, statistic), part = get(op.part_lse, statistic), highest = std::max(lse, part);
+        const double joined = highest + std::log(std::exp(lse - highest) + std::exp(part - highest));
+        const double weight = std::exp(lse - joined), part_weight = std::exp(part - joined);
+        for (int64_t d = 0; d < shape[3]; ++d)
+          set(op.out, row + d, weight * get(op.out, row + d) + part_weight * get(op.part_out, row + d));
+        set(op.lse, statistic, joined);
+      }
 }
 
 void ReferenceBackend::run(Stream, const CopyHeads& op) {

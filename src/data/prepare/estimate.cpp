@@ -14,7 +14,7 @@ class SampleSink final : public BlockSink {
  public:
   SampleSink(BlockWorker& worker, Estimate& sum) : worker_(worker), sum_(sum) {}
   Block* fresh() override { return left_ > 0 ? &block_ : nullptr; }
-  bool may_grow(Block&) override { return false; }
+  bool may_grow(Block&) override { return true; }  // nothing else is in memory yet
   void put(Block* block) override {
     --left_;
     sum_.input_bytes += static_cast<double>(block->bytes.size());

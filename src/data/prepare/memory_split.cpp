@@ -13,7 +13,7 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // Each is the most that some input can bring about, from the sizes in block.h: bytes, tokens of one byte each, lines of 12 bytes.
 constexpr int64_t kBlockMost = 5 * kMiB;
 constexpr int64_t kWorkerMost = 16 * kMiB;   // its scratch for a block
-constexpr int64_t kEncoderMost = 16 * kMiB;  // the words it remembers
+constexpr int64_t kEncoderMost = 21 * kMiB;  // the words it remembers: 16 MiB of short ones, the rest for the others
 constexpr int64_t kLaneMost = 3 * kMiB;
 constexpr int64_t kLongPieceMost = 48 * kMiB;  // four times a long piece of text as tokens, and more while their buffer grows
 

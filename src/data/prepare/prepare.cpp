@@ -110,7 +110,7 @@ class Preparation {
   }
 
   PipelineSettings pipeline_settings() const {
-    const CutText cut = can_cut_text(tokenizer_);
+    const CutText cut = tokenizer_.can_be_cut_at_lines() ? CutText::yes : CutText::no;
     return {.workers = settings_.workers,
             .lanes = plan_.lanes,
             .blocks = memory_.blocks,

@@ -6,9 +6,10 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kBlocksAtATime = 64;      // of 64 bytes: what is kept of their words stays in the nearest caches
-constexpr size_t kMaxElsewhere = 1 << 20;  // in tokens: 4 MiB
-constexpr size_t kLongestKept = 256;       // bytes; longer words rarely come twice
+constexpr size_t kBlocksAtATime = 64;       // of 64 bytes: what is kept of their words stays in the nearest caches
+constexpr size_t kMaxElsewhere = 1 << 20;   // in tokens: 4 MiB
+constexpr size_t kMoreElsewhere = 1 << 17;  // what one run of words can add to it
+constexpr size_t kLongestKept = 256;        // bytes; longer words rarely come twice
 
 WordKey long_key_of(std::string_view word) {
   constexpr uint64_t kFirst = 0x9E3779B97F4A7C15U, kSecond = 0xC2B2AE3D27D4EB4FU;
@@ -41,6 +42,7 @@ BpeEncoder::BpeEncoder(const BpeModel& model, WordPattern pattern, const WordKer
       kernels_(kernels),
       split_(splitter_of(pattern, kernels)),
       classes_(CharClassTable::get()),
+      elsewhere_(kMaxElsewhere + kMoreElsewhere),
       starts_(1 + 64 * kBlocksAtATime + 16) {
   words_.copy_from(model.known_words());
 }
@@ -128,18 +130,19 @@ std::string_view BpeEncoder::word_elsewhere(uint32_t where) const {
 }
 
 uint32_t BpeEncoder::keep_elsewhere(std::string_view word, std::span<const int32_t> tokens) {
-  const size_t where = elsewhere_.size();
-  elsewhere_.push_back(static_cast<int32_t>(word.size() << 16 | tokens.size()));
-  elsewhere_.insert(elsewhere_.end(), tokens.begin(), tokens.end());
-  elsewhere_.resize(elsewhere_.size() + (word.size() + 3) / 4);
-  if (!word.empty()) std::memcpy(&elsewhere_[where + 1 + tokens.size()], word.data(), word.size());
+  const size_t where = elsewhere_used_;
+  int32_t* to = &elsewhere_[where];
+  *to++ = static_cast<int32_t>(word.size() << 16 | tokens.size());
+  to = std::ranges::copy(tokens, to).out;
+  if (!word.empty()) std::memcpy(to, word.data(), word.size());
+  elsewhere_used_ += 1 + tokens.size() + (word.size() + 3) / 4;
   return static_cast<uint32_t>(where);
 }
 
 // Between two runs of words, when the search loop has no place in the table in its hands.
 void BpeEncoder::make_room() {
-  if (elsewhere_.size() <= kMaxElsewhere) return;
-  elsewhere_.clear();
+  if (elsewhere_used_ <= kMaxElsewhere) return;
+  elsewhere_used_ = 0;
   words_.copy_from(model_.known_words());
 }
 

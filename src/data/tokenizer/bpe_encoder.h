@@ -36,7 +36,8 @@ class BpeEncoder {
   SplitWords split_;
   const CharClassTable& classes_;
   WordTable words_;
-  std::vector<int32_t> elsewhere_;  // what does not fit in words_
+  LargeArray<int32_t> elsewhere_;  // what does not fit in words_
+  size_t elsewhere_used_ = 0;
   MergeScratch scratch_;
   std::vector<uint32_t> starts_;
 };

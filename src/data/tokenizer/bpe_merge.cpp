@@ -32,25 +32,25 @@ size_t BpeModel::merge_bytes(std::string_view word, int32_t* out, MergeScratch& 
 // take one of them away, with whatever tokens can stand beside them. Until they merge nothing of a higher rank does, so they do
 // merge; and as their token takes part in merges of higher ranks only, when they do makes no difference.
 size_t BpeModel::begin_word(std::string_view word, int32_t* out, uint32_t* ranks) const {
-  const auto pair_at = [&](size_t i) -> const BytePair& {
-    return byte_pairs_[static_cast<uint8_t>(word[i]) << 8 | static_cast<uint8_t>(word[i + 1])];
+  static constexpr BytePair kNothing{};
+  const auto pair_at = [&](size_t i) {
+    return i + 1 < word.size() ? &byte_pairs_[static_cast<uint8_t>(word[i]) << 8 | static_cast<uint8_t>(word[i + 1])] : &kNothing;
   };
+  const BytePair *before = &kNothing, *here = pair_at(0), *after = pair_at(1);
   size_t count = 0;
   bool was_pair = false;
-  for (size_t i = 0; i < word.size();) {
-    const bool has_next = i + 1 < word.size();
-    const BytePair pair = has_next ? pair_at(i) : BytePair{};
-    const uint32_t before = i == 0 ? PairView::kNoRank : pair_at(i - 1).lowest_before;
-    const uint32_t after = i + 2 < word.size() ? pair_at(i + 1).lowest_after : PairView::kNoRank;
-    const bool is_pair = pair.merged >= 0 && pair.rank < before && pair.rank < after;
-    out[count] = is_pair ? pair.merged : byte_tokens_[static_cast<uint8_t>(word[i])];
+  for (size_t i = 0; i < word.size(); ++count) {
+    const bool is_pair = here->merged >= 0 && here->rank < before->lowest_before && here->rank < after->lowest_after;
+    out[count] = is_pair ? here->merged : byte_tokens_[static_cast<uint8_t>(word[i])];
     if (count > 0)
       ranks[count - 1] = is_pair || was_pair
                              ? pairs_.rank(static_cast<uint32_t>(out[count - 1]), static_cast<uint32_t>(out[count]))
-                             : pair_at(i - 1).rank;
+                             : before->rank;
     was_pair = is_pair;
     i += is_pair ? 2 : 1;
-    ++count;
+    before = is_pair ? after : here;
+    here = is_pair ? pair_at(i) : after;
+    after = pair_at(i + 1);
   }
   return count;
 }

@@ -74,17 +74,19 @@ void BpeModel::find_byte_pairs(const std::vector<Merge>& merges) {
     return byte_pairs_[static_cast<uint8_t>(first) << 8 | static_cast<uint8_t>(second)];
   };
   std::vector<uint32_t> first_use(tokens_.size(), PairView::kNoRank);  // [token] the lowest rank of a merge that it takes part in
-  for (uint32_t rank = 0; rank < merges.size(); ++rank) {
-    for (const int32_t part : {merges[rank].left, merges[rank].right})
+  for (size_t place = 0; place < merges.size(); ++place) {
+    const Merge& merge = merges[place];
+    const uint32_t rank = pairs_.rank_at(place, merge);
+    for (const int32_t part : {merge.left, merge.right})
       first_use[static_cast<size_t>(part)] = std::min(first_use[static_cast<size_t>(part)], rank);
-    const std::string &left = bytes(merges[rank].left), &right = bytes(merges[rank].right);
+    const std::string &left = bytes(merge.left), &right = bytes(merge.right);
     if (left.empty() || right.empty()) continue;
     BytePair& pair = pair_at(left.back(), right.front());
     if (right.size() == 1) pair.lowest_before = std::min(pair.lowest_before, rank);
     if (left.size() == 1) pair.lowest_after = std::min(pair.lowest_after, rank);
     if (left.size() == 1 && right.size() == 1 && pair.rank == PairView::kNoRank) {
       pair.rank = rank;
-      pair.merged = merges[rank].merged;
+      pair.merged = merge.merged;
     }
   }
   for (BytePair& pair : byte_pairs_.span())

@@ -36,7 +36,7 @@ class BpeTokenizerEncoder final : public Encoder {
   void encode_between(std::string_view text, TokenBuffer& tokens) {
     if (text.empty()) return;
     const BpeDefinition& definition = tokenizer_.definition_;
-    if (definition.normalization == Normalization::nfc && compose_nfc(text, composed_)) text = composed_;
+    if (definition.text_form == TextForm::nfc && compose_nfc(text, composed_)) text = composed_;
     if (definition.adds_prefix_space && text[0] != ' ') {
       prefixed_.assign(" ").append(text);
       text = prefixed_;
@@ -87,6 +87,13 @@ std::string BpeTokenizer::decode(std::span<const int32_t> tokens) const {
       text += texts_[static_cast<size_t>(token)];
   }
   return text;
+}
+
+// No word of a known pattern crosses such a place. An added token with a line feed in it could; and each piece would get the
+// space that a text is to begin with.
+bool BpeTokenizer::can_be_cut_at_lines() const {
+  const auto has_line_feed = [](const AddedToken& token) { return token.text.find('\n') != std::string::npos; };
+  return !definition_.adds_prefix_space && std::ranges::none_of(definition_.added, has_line_feed);
 }
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-enum class Normalization : uint8_t { none, nfc };
+enum class TextForm : uint8_t { as_it_is, nfc };
 
 // What <|endoftext|> and its like become when they stand in the text: their letters' tokens, as tiktoken's encode_ordinary has
 // them, or the special token, as Hugging Face tokenizers have it.
@@ -20,7 +20,7 @@ enum class SpecialTokens : uint8_t { ordinary, recognised };
 struct BpeDefinition {
   BpeModel model;
   WordPattern pattern = WordPattern::gpt2;
-  Normalization normalization = Normalization::none;
+  TextForm text_form = TextForm::as_it_is;
   bool adds_prefix_space = false;  // a text that does not begin with a space gets one
   std::vector<AddedToken> added;
   int32_t end_of_document = -1;  // -1: there is none
@@ -35,6 +35,7 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text) const override;
   std::unique_ptr<Encoder> make_encoder() const override;
   std::string decode(std::span<const int32_t> tokens) const override;
+  bool can_be_cut_at_lines() const override;
 
   const BpeDefinition& definition() const { return definition_; }
 

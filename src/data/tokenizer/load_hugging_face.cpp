@@ -45,7 +45,7 @@ class TokenizerJson {
     const int32_t end_of_document = choose_end_of_document(added_);
     return {.model = vocabulary.take_model(added_, is_true(model, "ignore_merges") ? WholeWords::looked_up : WholeWords::merged),
             .pattern = pattern_,
-            .normalization = normalization_,
+            .text_form = text_form_,
             .adds_prefix_space = adds_prefix_space_,
             .added = std::move(added_),
             .end_of_document = end_of_document};
@@ -61,7 +61,7 @@ class TokenizerJson {
     const bool nothing = type == "Sequence" && normalizer.value("normalizers", Json::array()).empty();
     if (nothing) return;
     if (type != "NFC") throw refuse(fmt::format("normalizer {} is not supported; NFC and none are", type));
-    normalization_ = Normalization::nfc;
+    text_form_ = TextForm::nfc;
   }
 
   void read_pre_tokenizer() {
@@ -129,7 +129,7 @@ class TokenizerJson {
   const std::string& source_;
   const Json& root_;
   WordPattern pattern_ = WordPattern::gpt2;
-  Normalization normalization_ = Normalization::none;
+  TextForm text_form_ = TextForm::as_it_is;
   bool has_pattern_ = false, is_byte_level_ = false, adds_prefix_space_ = false;
   std::vector<AddedToken> added_;
 };

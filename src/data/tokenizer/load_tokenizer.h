@@ -14,6 +14,8 @@ struct TokenizerOptions {
   SpecialTokens specials = SpecialTokens::ordinary;
   std::optional<WordPattern> pattern;          // for rank files, which do not say theirs; none: by their size
   std::optional<std::string> end_of_document;  // the text of the special token that ends documents; none: one of the usual
+  std::filesystem::path merges;                // of a vocab.json; empty: merges.txt beside it
+  std::string named_by = "--tokenizer ";       // in errors, before the name
 };
 
 // "bytes", or a file: tokenizer.json, *.tiktoken, vocab.json beside its merges.txt, or a folder with one of them. UserError in

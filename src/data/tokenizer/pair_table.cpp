@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "base/error.h"
 
@@ -13,17 +14,17 @@ PairTable::PairTable(std::span<const Merge> merges) {
   slots_ = LargeArray<uint64_t>((size_t{2} << bits) + 1);
   std::ranges::fill(slots_.span(), PairView::kEmpty);
   filter_.resize(size_t{1} << bits);
-  merged_.reserve(merges.size() + 1);
-  for (const Merge& merge : merges) merged_.push_back(merge.merged);
-  merged_.push_back(-1);
+  if (!std::ranges::is_sorted(merges, std::less_equal<>(), &Merge::merged))
+    for (const Merge& merge : merges) merged_.push_back(merge.merged);
   view_ = {.slots = slots_.data(),
            .filter = filter_.data(),
-           .merged = merged_.data(),
            .last_slot = slots_.size() - 1,
            .shift = 64 - (bits + 1),
            .filter_shift = 64 - bits};
-  for (uint32_t rank = 0; rank < merges.size(); ++rank)
-    insert(PairView::key(static_cast<uint32_t>(merges[rank].left), static_cast<uint32_t>(merges[rank].right)), rank);
+  for (size_t place = 0; place < merges.size(); ++place) {
+    const Merge& merge = merges[place];
+    insert(PairView::key(static_cast<uint32_t>(merge.left), static_cast<uint32_t>(merge.right)), rank_at(place, merge));
+  }
 }
 
 void PairTable::insert(uint64_t key, uint32_t rank) {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "data/tokenizer/large_array.h"
+#include "base/large_array.h"
 
 namespace trireme {
 
@@ -22,7 +22,6 @@ struct PairView {
 
   const uint64_t* slots;  // left: 20 bits, right: 20 bits, rank: 24 bits; the first is always empty
   const uint8_t* filter;
-  const int32_t* merged;  // [rank]
   uint64_t last_slot;     // slots are a power of two and one more
   uint32_t shift;         // of a hash, to the number of a slot less one
   uint32_t filter_shift;  // to the number of a byte in the filter
@@ -42,6 +41,8 @@ struct PairView {
   }
 };
 
+// Where every merge makes a token of a higher number than the one before, as in most vocabularies, that number is its rank: then
+// the token of a rank needs no look into a table.
 class PairTable {
  public:
   static constexpr int64_t kMaxTokens = (1 << 20) - 1;  // the last number is for "no token"
@@ -52,13 +53,17 @@ class PairTable {
 
   const PairView& view() const { return view_; }
   uint32_t rank(uint32_t left, uint32_t right) const { return view_.rank(left, right); }
-  int32_t merged(uint32_t rank) const { return merged_[rank]; }
+  int32_t merged(uint32_t rank) const { return merged_.empty() ? static_cast<int32_t>(rank) : merged_[rank]; }
+  // The rank of the merge that stands at `place` in the list.
+  uint32_t rank_at(size_t place, const Merge& merge) const {
+    return static_cast<uint32_t>(merged_.empty() ? static_cast<size_t>(merge.merged) : place);
+  }
 
  private:
   void insert(uint64_t key, uint32_t rank);
 
   LargeArray<uint64_t> slots_;
-  std::vector<int32_t> merged_;
+  std::vector<int32_t> merged_;  // [rank]; empty: the rank itself
   std::vector<uint8_t> filter_;
   PairView view_{};
 };

@@ -7,11 +7,24 @@
 
 namespace trireme {
 
+namespace {
+
+// The first bytes of a word as a number: at most eight, of at most two loads.
+uint64_t load_bytes(const char* word, size_t length) {
+  const auto load = [&]<class T>(T value, size_t at) {
+    std::memcpy(&value, word + at, sizeof value);
+    return uint64_t{value};
+  };
+  if (length >= 8) return load(uint64_t{}, 0);
+  if (length >= 4) return load(uint32_t{}, 0) | load(uint32_t{}, length - 4) << 8 * (length - 4);
+  if (length >= 2) return load(uint16_t{}, 0) | load(uint16_t{}, length - 2) << 8 * (length - 2);
+  return length == 1 ? load(uint8_t{}, 0) : 0;
+}
+
+}  // namespace
+
 WordKey WordTable::key_of(const char* word, size_t length) {
-  WordKey key{};
-  std::memcpy(&key, word, length);
-  key.high |= uint64_t{length} << 56;
-  return key;
+  return {load_bytes(word, length), (length > 8 ? load_bytes(word + 8, length - 8) : 0) | uint64_t{length} << 56};
 }
 
 const WordEntry* WordTable::find(WordKey key, uint64_t hash) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "data/tokenizer/large_array.h"
+#include "base/large_array.h"
 
 namespace trireme {
 

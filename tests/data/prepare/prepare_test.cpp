@@ -245,6 +245,26 @@ TEST_F(PrepareTest, BadInputIsNamedOrSkippedAndCounted) {
   }
 }
 
+// Folders that are there when the run is planned and gone when it begins.
+TEST_F(PrepareTest, FoldersThatVanishAreNamedOrSkipped) {
+  const auto run_without = [&](PrepareSettings& some, const fs::path& gone) {
+    const PrepareHooks hooks{.stop = [] { return false; }, .tell = [gone](const std::string&) { fs::remove_all(gone); }};
+    return prepare_data(some, tokenizer_, hooks);
+  };
+  const std::string kept = folder_.write("kept.jsonl", json_lines(some_documents(10)));
+  const auto make_input = [&] { folder_.write("in/a.jsonl", json_lines(some_documents(10))); };
+  make_input();
+  PrepareSettings some = settings({kept, (folder_ / "in").string()}, "stopped");
+  expect_user_error([&] { run_without(some, folder_ / "in"); }, {"in/a.jsonl", "No such file"});
+  make_input();
+  some.output = (folder_ / "skipped").string();
+  some.on_error = OnError::skip;
+  const PrepareResult result = run_without(some, folder_ / "in");
+  EXPECT_EQ(result.report["findings"]["unreadable_file"]["count"], 1);
+  EXPECT_TRUE(contains(result.report["findings"]["unreadable_file"]["first"], "in/a.jsonl"));
+  EXPECT_EQ(result.report["documents"], 10);
+}
+
 TEST_F(PrepareTest, EmptyInputMakesAnEmptyDataset) {
   const PrepareResult result =
       run(settings({folder_.write("a.jsonl", ""), folder_.write("b.jsonl.zst", ""), folder_.write("c.jsonl", "\n")}, "out"));

@@ -17,6 +17,7 @@ struct AttentionArguments {
   int64_t queries = 0;     // Tq
   int64_t keys = 0;        // Tk
   int64_t key_length = 0;  // how many of the keys are there
+  int64_t first_key = 0;   // what the draws of key 0 are keyed by
   int64_t heads = 0;       // H
   int64_t group = 1;       // H/G query heads share a key/value head
   int64_t width = 0;       // D

@@ -109,7 +109,7 @@ void backward_block(const AttentionArguments& a, const BackwardChunk& chunk, con
   Engine::template scores<kKeys>(block, a.width, queries, scratch.keys_for_scores, scratch.scores);
   Engine::template scores<kKeys>(block, a.width, d_out, scratch.values_for_scores, scratch.d_probabilities);
   const BlockDropout dropout{
-      .arguments = a.dropout, .head = chunk.head, .first_row = chunk.batch * a.queries + query, .first_key = key};
+      .arguments = a.dropout, .head = chunk.head, .first_row = chunk.batch * a.queries + query, .first_key = a.first_key + key};
   const auto gradient_rows = a.dropout.active ? softmax_gradient_rows<Engine, true> : softmax_gradient_rows<Engine, false>;
   gradient_rows(block, a.scale, dropout, scratch.lse + row, scratch.delta + row, scratch.scores, scratch.d_probabilities, kKeys,
                 scratch.probabilities, scratch.d_scores);

@@ -79,8 +79,10 @@ void forward_block(const AttentionArguments& a, const AttentionForwardTask& task
   Engine::template scores<kKeys>(block, a.width, scratch.queries + index * kAttentionQueryBlock * scratch.stride, scratch.keys,
                                  scratch.scores);
   const OnlineSoftmax state = scratch.state(index);
-  const BlockDropout dropout{
-      .arguments = a.dropout, .head = task.key_head * a.group + h, .first_row = task.batch * a.queries + query, .first_key = key};
+  const BlockDropout dropout{.arguments = a.dropout,
+                             .head = task.key_head * a.group + h,
+                             .first_row = task.batch * a.queries + query,
+                             .first_key = a.first_key + key};
   const auto rows = a.dropout.active ? softmax_rows<Engine, true> : softmax_rows<Engine, false>;
   rows(block, a.scale, dropout, state, scratch.scores, kKeys, scratch.probabilities);
   Engine::template add_weighted_sums<kKeys>(block, a.width, scratch.probabilities, scratch.values, state.out);

@@ -1,4 +1,4 @@
-#include "data/tokenizer/large_array.h"
+#include "base/large_array.h"
 
 #include <sys/mman.h>
 
@@ -20,7 +20,8 @@ LargePages::LargePages(size_t bytes) {
   begin_ = static_cast<char*>(mapped) + before;
   if (before != 0) munmap(mapped, before);
   munmap(static_cast<char*>(begin_) + bytes_, kPage - before);
-  madvise(begin_, bytes_, MADV_HUGEPAGE);  // before the first touch; a wish, which the system may not grant
+  // Before the first touch; a wish, which the system may not grant. What fills less than half a page is not worth one.
+  if (2 * bytes >= kPage) madvise(begin_, bytes_, MADV_HUGEPAGE);
 }
 
 LargePages::~LargePages() {

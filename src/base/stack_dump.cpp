@@ -1,0 +1,64 @@
+#include "base/stack_dump.h"
+
+#include <execinfo.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace trireme {
+namespace {
+
+// What the signal handler needs; set before the handler is.
+std::array<char, 4096> dump_path{};
+pthread_t main_thread;
+
+constexpr int kSignals[] = {SIGUSR1, SIGQUIT};
+
+void write_text(int descriptor, const char* text) {
+  [[maybe_unused]] const ssize_t ignored = ::write(descriptor, text, std::strlen(text));
+}
+
+// Uses only what is allowed in a signal handler.
+void dump(int signal) {
+  if (::pthread_equal(::pthread_self(), main_thread) == 0) {
+    ::pthread_kill(main_thread, signal);
+    return;
+  }
+  const int saved_errno = errno;
+  const int descriptor = ::open(dump_path.data(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
+  if (descriptor >= 0) {
+    std::array<void*, 100> frames{};
+    write_text(descriptor, "stack, the innermost function first; c++filt and addr2line make the names readable\n");
+    ::backtrace_symbols_fd(frames.data(), ::backtrace(frames.data(), static_cast<int>(frames.size())), descriptor);
+    write_text(descriptor, "\n");
+    ::close(descriptor);
+  }
+  errno = saved_errno;
+}
+
+}  // namespace
+
+StackDump::StackDump(const std::filesystem::path& path) {
+  CHECK(path.string().size() < dump_path.size());
+  std::strcpy(dump_path.data(), path.c_str());
+  main_thread = ::pthread_self();
+  void* frame = nullptr;
+  ::backtrace(&frame, 1);  // loads what it needs, which a handler may not
+  struct sigaction action {};
+  action.sa_handler = dump;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+}
+
+StackDump::~StackDump() {
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+}
+
+}  // namespace trireme

@@ -1,0 +1,379 @@
+#include "comm/control.h"
+
+#include <fmt/ranges.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <random>
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+
+enum Kind : uint8_t { kHello, kWelcome, kBeat, kMail, kFailed, kEnd, kAsk, kGoodbye };
+
+constexpr std::chrono::milliseconds kTurn{100};  // how often the thread looks at the clock
+constexpr seconds kBeatEvery{1};
+constexpr seconds kSilent{3};        // heartbeats this late are remarkable
+constexpr seconds kMeeting{60};      // for all ranks to connect
+constexpr seconds kGraceToLeave{5};  // after the job has ended
+constexpr const char* kAnswer = "missing";
+
+json json_of(const RankPlace& place) { return {{"host", place.host}, {"process", place.process}, {"cores", place.cores}}; }
+
+RankPlace place_from(const json& in) {
+  return {.host = in.at("host"), .process = in.at("process"), .cores = in.at("cores").get<std::vector<int>>()};
+}
+
+std::string random_token() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+std::string end_text(const JobEnd& end) { return fmt::format("{} {}", end.status, end.line); }
+
+JobEnd end_from(const std::string& text) {
+  const size_t space = text.find(' ');
+  return {.status = std::atoi(text.c_str()), .line = space == std::string::npos ? "" : text.substr(space + 1)};
+}
+
+}  // namespace
+
+// --------------------------------------------------------------------------------------------------------- how ranks meet
+
+Control::Control() : places_{place_of_this_process()} {}
+
+Control::Control(int rank, int size, const ShareText& share, LastResort last_resort)
+    : rank_(rank), places_(static_cast<size_t>(size)), last_resort_(last_resort), peers_(static_cast<size_t>(size)) {
+  if (rank_ == 0)
+    welcome_others(share);
+  else
+    join_rank_0(share);
+  if (size > 1) thread_ = std::thread([this] { run(); });
+}
+
+void Control::welcome_others(const ShareText& share) {
+  places_[0] = place_of_this_process();
+  if (size() == 1) return;
+  TcpListener listener;
+  const std::string token = random_token();
+  share(json{{"host", host_name()}, {"addresses", own_addresses()}, {"port", listener.port()}, {"token", token}}.dump());
+  for (int missing = size() - 1; missing > 0;) {
+    TcpConnection connection = listener.accept(kMeeting);
+    const json hello = json::parse(connection.wait(seconds(10)).text, nullptr, false);
+    if (!hello.is_object() || hello.value("token", "") != token) continue;  // a stranger
+    const int other = hello.at("rank").get<int>();
+    places_[static_cast<size_t>(other)] = place_from(hello.at("place"));
+    auto found = std::make_unique<Peer>();
+    found->connection = std::move(connection);
+    found->heard = Clock::now();
+    peers_[static_cast<size_t>(other)] = std::move(found);
+    --missing;
+  }
+  json places = json::array();
+  for (const RankPlace& place : places_) places.push_back(json_of(place));
+  for (int other = 1; other < size(); ++other) send(other, kWelcome, places.dump());
+}
+
+void Control::join_rank_0(const ShareText& share) {
+  const json address = json::parse(share(""));
+  std::vector<std::string> addresses = address.at("addresses").get<std::vector<std::string>>();
+  addresses.push_back(address.at("host"));
+  if (address.at("host") == host_name()) addresses.insert(addresses.begin(), "127.0.0.1");
+  peers_[0] = std::make_unique<Peer>();
+  peer(0).connection = TcpConnection::open(addresses, address.at("port"), kMeeting);
+  peer(0).heard = Clock::now();
+  send(0, kHello, json{{"token", address.at("token")}, {"rank", rank_}, {"place", json_of(place_of_this_process())}}.dump());
+  const json places = json::parse(peer(0).connection.wait(kMeeting).text);
+  for (size_t i = 0; i < places_.size(); ++i) places_[i] = place_from(places.at(i));
+}
+
+Control::~Control() {
+  if (!thread_.joinable()) return;
+  for (const int other : living()) send(other, kGoodbye, "");
+  stop_ = true;
+  thread_.join();
+}
+
+std::string Control::name_of(int rank) const {
+  const RankPlace& place = places_[static_cast<size_t>(rank)];
+  return fmt::format("rank {} ({}, process {})", rank, place.host, place.process);
+}
+
+void Control::set_timeout(seconds timeout) {
+  const std::lock_guard lock(mutex_);
+  timeout_ = timeout;
+}
+
+void Control::connect(std::function<std::vector<CallCount>()> calls, std::function<void(const JobEnd&)> on_end) {
+  const std::lock_guard lock(mutex_);
+  calls_ = std::move(calls);
+  on_end_ = std::move(on_end);
+}
+
+// ------------------------------------------------------------------------------------------------------------- the thread
+
+void Control::run() {
+  Clock::time_point next_beat = Clock::now();
+  while (!stop_) {
+    std::vector<pollfd> entries;
+    const std::vector<int> ranks = living();
+    for (const int other : ranks) entries.push_back({.fd = peer(other).connection.descriptor(), .events = POLLIN, .revents = 0});
+    ::poll(entries.data(), entries.size(), static_cast<int>(kTurn.count()));
+    for (size_t i = 0; i < entries.size(); ++i)
+      if (entries[i].revents != 0) take_messages(ranks[i]);
+    if (Clock::now() >= next_beat) {
+      send_beats();
+      next_beat = Clock::now() + kBeatEvery;
+    }
+    exit_if_overdue();
+  }
+}
+
+std::vector<int> Control::living() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  for (int other = 0; other < size(); ++other)
+    if (const auto& found = peers_[static_cast<size_t>(other)]; found && !found->left && !found->lost) ranks.push_back(other);
+  return ranks;
+}
+
+void Control::take_messages(int from) {
+  const TcpConnection::State state = peer(from).connection.read();
+  try {
+    while (const std::optional<TcpMessage> message = peer(from).connection.next()) handle(from, *message);
+  } catch (const std::exception& error) {
+    declare({.status = 1, .line = fmt::format("{} sent what cannot be read: {}", name_of(from), error.what())});
+  }
+  if (state == TcpConnection::State::closed) lose(from);
+}
+
+void Control::handle(int from, const TcpMessage& message) {
+  std::unique_lock lock(mutex_);
+  peer(from).heard = Clock::now();
+  switch (message.kind) {
+    case kBeat: {
+      const json in = json::parse(message.text);
+      Beat& beat = peer(from).beat;
+      beat.step = in.at("step");
+      beat.calls.clear();
+      for (const json& call : in.at("calls")) beat.calls.push_back({.group = call[0], .stream = call[1], .count = call[2]});
+      return;
+    }
+    case kMail: {
+      const size_t end = message.text.find('\0');
+      mail_[{from, message.text.substr(0, end)}].push_back(message.text.substr(end + 1));
+      changed_.notify_all();
+      return;
+    }
+    case kFailed: {
+      JobEnd end = end_from(message.text);
+      end.line = fmt::format("{}: {}", name_of(from), end.line);
+      lock.unlock();
+      return declare(end);
+    }
+    case kEnd:
+      told_by_rank_0_ = true;
+      lock.unlock();
+      return declare(end_from(message.text));
+    case kAsk: {
+      lock.unlock();
+      const json in = json::parse(message.text);
+      const CallCount call{.group = in.at("group"), .stream = in.at("stream"), .count = in.at("count")};
+      const std::string answer = missing_here(in.at("ranks").get<std::vector<int>>(), call);
+      return send(from, kMail, std::string(kAnswer) + '\0' + answer);
+    }
+    case kGoodbye:
+      peer(from).left = true;
+      changed_.notify_all();
+      return;
+    default:
+      return;
+  }
+}
+
+// A connection that closes without a goodbye is a process that died.
+void Control::lose(int rank) {
+  int64_t step = step_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (peer(rank).left || peer(rank).lost) return;
+    peer(rank).lost = true;
+    step = std::max(step, peer(rank).beat.step);
+    changed_.notify_all();
+  }
+  const std::string when = step < 0 ? "before the first step" : fmt::format("in step {}", step + 1);
+  declare({.status = 1, .line = fmt::format("{} died {}", name_of(rank), when)});
+}
+
+void Control::send(int to, uint8_t kind, const std::string& text) {
+  const std::lock_guard lock(peer(to).sending);
+  peer(to).connection.send({.kind = kind, .text = text});  // one that cannot be reached is noticed where it is read
+}
+
+void Control::send_beats() {
+  std::function<std::vector<CallCount>()> source;
+  {
+    const std::lock_guard lock(mutex_);
+    source = calls_;
+  }
+  json calls = json::array();
+  if (source && rank_ != 0)
+    for (const CallCount& call : source()) calls.push_back({call.group, call.stream, call.count});
+  const std::string text = json{{"step", step_.load()}, {"calls", std::move(calls)}}.dump();
+  for (const int other : living()) send(other, kBeat, text);
+}
+
+// ------------------------------------------------------------------------------------------------------------------- mail
+
+std::string Control::take(int from, const std::string& key) {
+  std::unique_lock lock(mutex_);
+  std::deque<std::string>& queue = mail_[{from, key}];
+  while (queue.empty()) {
+    if (end_) throw JobEnded(*end_);
+    if (peer(from).left)
+      throw JobEnded({.status = 1, .line = fmt::format("{} has left and was waited for (\"{}\")", name_of(from), key)});
+    if (const auto silence = Clock::now() - peer(from).heard; silence > timeout_)
+      throw JobEnded({.status = 1,
+                      .line = fmt::format("waited {} s for {} (\"{}\"), and heard nothing of it",
+                                          std::chrono::duration_cast<seconds>(silence).count(), name_of(from), key)});
+    changed_.wait_for(lock, kTurn);
+  }
+  std::string text = std::move(queue.front());
+  queue.pop_front();
+  return text;
+}
+
+std::vector<std::string> Control::gather(const std::string& key, const std::string& text) {
+  if (rank_ != 0) {
+    send(0, kMail, key + '\0' + text);
+    return {};
+  }
+  std::vector<std::string> texts = {text};
+  for (int other = 1; other < size(); ++other) texts.push_back(take(other, key));
+  return texts;
+}
+
+std::string Control::share(const std::string& key, const std::string& text) {
+  if (rank_ != 0) return take(0, key);
+  for (int other = 1; other < size(); ++other) send(other, kMail, key + '\0' + text);
+  return text;
+}
+
+std::string Control::first_of(const std::string& key, const std::string& text) {
+  const std::vector<std::string> texts = gather(key, text);
+  const auto first = std::ranges::find_if(texts, [](const std::string& found) { return !found.empty(); });
+  return share(key, first == texts.end() ? "" : *first);
+}
+
+// -------------------------------------------------------------------------------------------------------- who is missing
+
+bool Control::has_begun(int rank, const CallCount& call) {
+  const auto counts = [&](const std::vector<CallCount>& calls) {
+    return std::ranges::any_of(calls, [&](const CallCount& other) {
+      return other.group == call.group && other.stream == call.stream && other.count >= call.count;
+    });
+  };
+  if (rank == 0) return calls_ && counts(calls_());
+  return counts(peer(rank).beat.calls);
+}
+
+std::string Control::missing_here(const std::vector<int>& ranks, const CallCount& call) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> missing;
+  for (const int rank : ranks) {
+    if (has_begun(rank, call)) continue;
+    std::string text = name_of(rank) + " did not arrive";
+    if (rank != 0)
+      if (const auto silence = Clock::now() - peer(rank).heard; silence > kSilent)
+        text += fmt::format(" and has been silent for {} s", std::chrono::duration_cast<seconds>(silence).count());
+    missing.push_back(std::move(text));
+  }
+  return missing.empty() ? "all of them arrived" : fmt::format("{}", fmt::join(missing, ", "));
+}
+
+std::string Control::missing_text(const std::vector<int>& ranks, const CallCount& call) {
+  if (size() == 1) return "";
+  // Heartbeats that were sent after this rank began to wait.
+  std::this_thread::sleep_for(kBeatEvery + kBeatEvery / 4);
+  if (rank_ == 0) return missing_here(ranks, call);
+  send(0, kAsk, json{{"ranks", ranks}, {"group", call.group}, {"stream", call.stream}, {"count", call.count}}.dump());
+  std::unique_lock lock(mutex_);
+  std::deque<std::string>& answers = mail_[{0, kAnswer}];
+  if (!changed_.wait_for(lock, kSilent, [&] { return end_ || !answers.empty(); })) return name_of(0) + " does not answer";
+  if (answers.empty()) return end_->line;
+  std::string answer = std::move(answers.front());
+  answers.pop_front();
+  return answer;
+}
+
+// ------------------------------------------------------------------------------------------------------------ how it ends
+
+void Control::declare(const JobEnd& end) {
+  std::function<void(const JobEnd&)> on_end;
+  {
+    const std::lock_guard lock(mutex_);
+    if (end_) return;
+    end_ = end;
+    ended_at_ = Clock::now();
+    on_end = on_end_;
+    changed_.notify_all();
+  }
+  if (rank_ == 0)
+    for (const int other : living()) send(other, kEnd, end_text(end));
+  if (on_end) on_end(end);
+}
+
+JobEnd Control::settle(const JobEnd& mine, bool is_own) {
+  if (size() == 1) return mine;
+  const auto known = [&](std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, limit, [&] { return end_.has_value(); });
+    return end_;
+  };
+  if (rank_ == 0) {
+    // What looks like trouble here may be a rank that died a moment ago.
+    const std::optional<JobEnd> before = known(is_own ? std::chrono::milliseconds(0) : seconds(1));
+    if (before && !is_own) return *before;
+    declare(mine);
+    return mine;
+  }
+  if (const std::optional<JobEnd> before = known(std::chrono::milliseconds(0))) return *before;
+  send(0, kFailed, end_text(mine));
+  const std::optional<JobEnd> answer = known(kGraceToLeave);
+  const std::lock_guard lock(mutex_);
+  rank_0_silent_ = !answer;
+  return answer.value_or(mine);
+}
+
+bool Control::speaks() const {
+  if (rank_ == 0) return true;
+  const std::lock_guard lock(mutex_);
+  return rank_ == 1 && !told_by_rank_0_ && (peers_[0]->lost || rank_0_silent_);
+}
+
+void Control::wait_for_speaker() {
+  if (rank_ == 0 || size() == 1) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kGraceToLeave, [&] { return peer(0).lost || peer(0).left; });
+}
+
+void Control::exit_if_overdue() {
+  JobEnd end;
+  {
+    const std::lock_guard lock(mutex_);
+    const seconds grace = rank_ == 0 ? kGraceToLeave : 2 * kGraceToLeave;
+    if (last_resort_ == LastResort::none || !end_ || Clock::now() < ended_at_ + grace) return;
+    end = *end_;
+  }
+  if (speaks()) fmt::print(stderr, "trireme: {}\n", end.line);
+  std::fflush(nullptr);
+  std::_Exit(end.status);
+}
+
+}  // namespace trireme

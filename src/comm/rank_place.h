@@ -1,0 +1,30 @@
+// Where the process of a rank runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct RankPlace {
+  std::string host;
+  int64_t process = 0;
+  std::vector<int> cores;  // that it may use, rising
+
+  std::string core_text() const;  // "0-3,8"
+};
+
+RankPlace place_of_this_process();
+
+// How many threads a rank should use: its cores, shared with the other ranks of the machine that may use them too.
+int threads_of(const std::vector<RankPlace>& places, int rank);
+
+int ranks_on_host(const std::vector<RankPlace>& places, int rank);  // itself included
+int local_rank_of(const std::vector<RankPlace>& places, int rank);  // its number among them
+int hosts_of(const std::vector<RankPlace>& places);
+
+// Numbers in rising order as ranges: "0-3,8".
+std::string range_text(const std::vector<int>& numbers);
+
+}  // namespace trireme

@@ -1,0 +1,282 @@
+#include "comm/tcp_transport.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/tcp.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+
+constexpr seconds kMeeting{300};
+constexpr uint8_t kHello = 0;
+
+// In front of the bytes of a message.
+struct Header {
+  uint64_t bytes = 0;
+  int64_t tag = 0;
+};
+
+struct Sending {
+  Transport::Ticket ticket = 0;
+  Header header;
+  std::span<const std::byte> bytes;
+  size_t done = 0;  // of header and bytes together
+};
+
+struct Receiving {
+  Transport::Ticket ticket = 0;
+  std::span<std::byte> to;
+};
+
+// What lies between this rank and another. Bytes of a message that somebody asked for go straight to their place, others wait.
+class Wire {
+ public:
+  Wire(TcpConnection connection, int rank) : connection_(std::move(connection)), rank_(rank) {}
+
+  int descriptor() const { return connection_.descriptor(); }
+  bool is_closed() const { return closed_; }
+  bool has_to_send() const { return !sending_.empty(); }
+  void send(Sending message);
+  void receive(int64_t tag, Receiving wanted, std::set<Transport::Ticket>& done);
+  void advance_sends(std::set<Transport::Ticket>& done);
+  void advance_receives(std::set<Transport::Ticket>& done);
+
+ private:
+  struct Arrival {  // the message that is coming in
+    Header header;
+    size_t done = 0;  // of header and bytes together
+    std::vector<std::byte> kept;
+    std::span<std::byte> to;
+    Transport::Ticket ticket = -1;  // of who asked for it; -1: nobody yet
+  };
+
+  [[noreturn]] void complain() const { throw Failure("the connection to rank {} is gone", rank_); }
+  bool is_awaited() const;
+  void begin_body();
+  void end_body(std::set<Transport::Ticket>& done);
+
+  TcpConnection connection_;
+  int rank_;
+  bool closed_ = false;  // by the other end, which is no failure as long as nothing is wanted of it
+  std::deque<Sending> sending_;
+  Arrival arrival_;
+  std::map<int64_t, std::deque<Receiving>> wanted_;                // by tag
+  std::map<int64_t, std::deque<std::vector<std::byte>>> waiting_;  // whole messages that nobody has asked for, by tag
+};
+
+bool Wire::is_awaited() const {
+  const auto has_some = [](const auto& entry) { return !entry.second.empty(); };
+  return has_to_send() || arrival_.done > 0 || std::ranges::any_of(wanted_, has_some);
+}
+
+void Wire::send(Sending message) {
+  if (closed_) complain();
+  sending_.push_back(message);
+}
+
+void Wire::receive(int64_t tag, Receiving wanted, std::set<Transport::Ticket>& done) {
+  std::deque<std::vector<std::byte>>& messages = waiting_[tag];
+  if (messages.empty()) {
+    if (closed_) complain();
+    wanted_[tag].push_back(wanted);
+    return;
+  }
+  CHECK_EQ(messages.front().size(), wanted.to.size());
+  std::ranges::copy(messages.front(), wanted.to.begin());
+  messages.pop_front();
+  done.insert(wanted.ticket);
+}
+
+void Wire::advance_sends(std::set<Transport::Ticket>& done) {
+  while (!sending_.empty()) {
+    Sending& message = sending_.front();
+    const size_t in_header = std::min(message.done, sizeof(Header)), in_bytes = message.done - in_header;
+    iovec parts[] = {{reinterpret_cast<std::byte*>(&message.header) + in_header, sizeof(Header) - in_header},
+                     {const_cast<std::byte*>(message.bytes.data()) + in_bytes, message.bytes.size() - in_bytes}};
+    const msghdr request{.msg_iov = parts, .msg_iovlen = 2};
+    const ssize_t sent = ::sendmsg(descriptor(), &request, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+    if (sent < 0) throw Failure("cannot send to rank {}: {}", rank_, std::strerror(errno));
+    message.done += static_cast<size_t>(sent);
+    if (message.done < sizeof(Header) + message.bytes.size()) return;
+    done.insert(message.ticket);
+    sending_.pop_front();
+  }
+}
+
+void Wire::begin_body() {
+  std::deque<Receiving>& asked = wanted_[arrival_.header.tag];
+  // An earlier message with the same tag would have been given to whoever asked first.
+  if (asked.empty()) {
+    arrival_.kept.resize(arrival_.header.bytes);
+    arrival_.to = arrival_.kept;
+    return;
+  }
+  CHECK_EQ(asked.front().to.size(), arrival_.header.bytes);
+  arrival_.to = asked.front().to;
+  arrival_.ticket = asked.front().ticket;
+  asked.pop_front();
+}
+
+void Wire::end_body(std::set<Transport::Ticket>& done) {
+  Arrival whole = std::exchange(arrival_, {});
+  if (whole.ticket >= 0) {
+    done.insert(whole.ticket);
+    return;
+  }
+  std::deque<Receiving>& asked = wanted_[whole.header.tag];
+  if (asked.empty()) {
+    waiting_[whole.header.tag].push_back(std::move(whole.kept));
+    return;
+  }
+  CHECK_EQ(asked.front().to.size(), whole.kept.size());  // asked for while it came in
+  std::ranges::copy(whole.kept, asked.front().to.begin());
+  done.insert(asked.front().ticket);
+  asked.pop_front();
+}
+
+void Wire::advance_receives(std::set<Transport::Ticket>& done) {
+  while (true) {
+    const bool in_header = arrival_.done < sizeof(Header);
+    const size_t at = in_header ? arrival_.done : arrival_.done - sizeof(Header);
+    std::byte* const to = in_header ? reinterpret_cast<std::byte*>(&arrival_.header) : arrival_.to.data();
+    const size_t most = (in_header ? sizeof(Header) : arrival_.to.size()) - at;
+    if (most > 0) {
+      const ssize_t count = ::recv(descriptor(), to + at, most, MSG_DONTWAIT);
+      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+      if (count <= 0) {
+        closed_ = true;
+        if (is_awaited()) complain();
+        return;
+      }
+      arrival_.done += static_cast<size_t>(count);
+      if (static_cast<size_t>(count) < most) continue;
+    }
+    if (in_header) begin_body();
+    if (arrival_.done == sizeof(Header) + arrival_.to.size()) end_body(done);
+  }
+}
+
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(int rank, std::vector<std::unique_ptr<Wire>> wires) : rank_(rank), wires_(std::move(wires)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(wires_.size()); }
+  Ticket send(int to, int tag, std::span<const std::byte> bytes) override;
+  Ticket receive(int from, int tag, std::span<std::byte> bytes) override;
+  bool done(Ticket ticket) override;
+
+ private:
+  Wire& wire(int rank) { return *wires_[static_cast<size_t>(rank)]; }
+
+  int rank_;
+  std::vector<std::unique_ptr<Wire>> wires_;  // by rank; none to itself
+  Ticket next_ticket_ = 1;
+  std::set<Ticket> done_;  // and not yet asked about
+};
+
+Transport::Ticket TcpTransport::send(int to, int tag, std::span<const std::byte> bytes) {
+  const Ticket ticket = next_ticket_++;
+  wire(to).send({.ticket = ticket, .header = {.bytes = bytes.size(), .tag = tag}, .bytes = bytes, .done = 0});
+  wire(to).advance_sends(done_);
+  return ticket;
+}
+
+Transport::Ticket TcpTransport::receive(int from, int tag, std::span<std::byte> bytes) {
+  const Ticket ticket = next_ticket_++;
+  wire(from).receive(tag, {.ticket = ticket, .to = bytes}, done_);
+  return ticket;
+}
+
+bool TcpTransport::done(Ticket ticket) {
+  if (done_.erase(ticket) > 0) return true;
+  std::vector<pollfd> entries;
+  std::vector<Wire*> asked;
+  for (const auto& between : wires_) {
+    if (between == nullptr || between->is_closed()) continue;
+    const int events = between->has_to_send() ? POLLIN | POLLOUT : POLLIN;
+    entries.push_back({.fd = between->descriptor(), .events = static_cast<short>(events), .revents = 0});
+    asked.push_back(between.get());
+  }
+  ::poll(entries.data(), entries.size(), 0);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if ((entries[i].revents & POLLOUT) != 0) asked[i]->advance_sends(done_);
+    if ((entries[i].revents & ~POLLOUT) != 0) asked[i]->advance_receives(done_);
+  }
+  return done_.erase(ticket) > 0;
+}
+
+// Where each rank listens. Rank 0 collects it at the address that all know and gives it to all.
+std::vector<json> exchange_addresses(const Rendezvous& meeting, int port) {
+  const json own = {{"rank", meeting.rank}, {"host", host_name()}, {"addresses", own_addresses()}, {"port", port}};
+  if (meeting.rank != 0) {
+    TcpConnection first = TcpConnection::open({meeting.address}, meeting.port, kMeeting);
+    first.send({.kind = kHello, .text = own.dump()});
+    return json::parse(first.wait(kMeeting).text).get<std::vector<json>>();
+  }
+  TcpListener door(meeting.port);
+  std::vector<TcpConnection> others;
+  std::vector<json> all(static_cast<size_t>(meeting.size));
+  all[0] = own;
+  for (int missing = meeting.size - 1; missing > 0; --missing) {
+    TcpConnection other = door.accept(kMeeting);
+    json place = json::parse(other.wait(seconds(10)).text);
+    const int rank = place.at("rank");
+    if (rank <= 0 || rank >= meeting.size || !all[static_cast<size_t>(rank)].is_null())
+      throw UserError("two processes, or one too many, say that they are rank {} of {}; look at what sets RANK", rank,
+                      meeting.size);
+    all[static_cast<size_t>(rank)] = std::move(place);
+    others.push_back(std::move(other));
+  }
+  for (TcpConnection& other : others) other.send({.kind = kHello, .text = json(all).dump()});
+  return all;
+}
+
+TcpConnection connect_to(const json& place) {
+  std::vector<std::string> addresses = place.at("addresses").get<std::vector<std::string>>();
+  addresses.push_back(place.at("host"));
+  if (place.at("host") == host_name()) addresses.insert(addresses.begin(), "127.0.0.1");
+  return TcpConnection::open(addresses, place.at("port"), seconds(30));
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> connect_through_tcp(const Rendezvous& meeting) {
+  TcpListener door;
+  const std::vector<json> places = exchange_addresses(meeting, door.port());
+  std::vector<std::unique_ptr<Wire>> wires(static_cast<size_t>(meeting.size));
+  const auto add = [&](TcpConnection connection, int rank) {
+    wires[static_cast<size_t>(rank)] = std::make_unique<Wire>(std::move(connection), rank);
+  };
+  for (int lower = 0; lower < meeting.rank; ++lower) {
+    TcpConnection connection = connect_to(places[static_cast<size_t>(lower)]);
+    connection.send({.kind = kHello, .text = std::to_string(meeting.rank)});
+    add(std::move(connection), lower);
+  }
+  for (int missing = meeting.size - 1 - meeting.rank; missing > 0; --missing) {
+    TcpConnection connection = door.accept(kMeeting);
+    const int rank = std::stoi(connection.wait(seconds(30)).text);
+    CHECK(rank > meeting.rank && rank < meeting.size);
+    add(std::move(connection), rank);
+  }
+  return std::make_unique<TcpTransport>(meeting.rank, std::move(wires));
+}
+
+}  // namespace trireme

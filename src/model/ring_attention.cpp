@@ -1,0 +1,206 @@
+#include "model/ring_attention.h"
+
+#include "model/heads.h"
+
+namespace trireme {
+namespace {
+
+class Ring {
+ public:
+  Ring(const Context& context, int64_t layer, const BlockActivations& a, const RingBuffers& buffers)
+      : context_(context), layer_(layer), a_(a), buffers_(buffers), half_(context.dims.T / 2) {}
+
+  void forward() const;
+  void backward(Tensor d_attended, Tensor d_qkv) const;
+
+ private:
+  // Queries of one half and keys of one half of some rank.
+  struct Block {
+    int64_t queries = 0, keys = 0;
+    int64_t key_part = 0;  // of the sequence
+    CausalMask causal = CausalMask::no;
+    bool first_of_queries = false, first_of_keys = false;  // nothing was added for them yet
+  };
+
+  int next() const { return (context_.cp.rank() + 1) % context_.cp.size(); }
+  int previous() const { return (context_.cp.rank() + context_.cp.size() - 1) % context_.cp.size(); }
+  // [B,T,*,D] or [N,*,D] as half of its rows, [B,T/2,*,D]; and statistics [B,H,T] as [B,H,T/2].
+  Tensor half_of(Tensor rows, int64_t half) const {
+    const Dims& d = context_.dims;
+    return rows.reshaped({2 * d.B, half_, rows.count() / (2 * d.B * half_ * d.D), d.D}).rows(half * d.B, d.B);
+  }
+  Tensor half_of_statistics(Tensor lse, int64_t half) const {
+    const Dims& d = context_.dims;
+    return lse.reshaped({2 * d.B, d.H, half_}).rows(half * d.B, d.B);
+  }
+  Dropout dropout(int64_t half) const;
+
+  // Calls visit(block) for all blocks that are visible in a step of the ring, in which the keys of rank - step are here.
+  template <class Visit>
+  void for_each_block(int64_t step, const Visit& visit) const;
+  void begin() const;
+  // Lets the keys of this step go on to the next rank, and those of the next step come in.
+  Event pass_on(int64_t step) const;
+  void attend(const Block& block, Tensor key_values) const;
+  void attend_backward(const Block& block, Tensor key_values, Tensor d_attended, Tensor d_key_values) const;
+  void add(Tensor part, Tensor to) const;
+
+  const Context& context_;
+  int64_t layer_;
+  const BlockActivations& a_;
+  const RingBuffers& buffers_;
+  int64_t half_;  // positions in a part
+};
+
+Dropout Ring::dropout(int64_t half) const {
+  Dropout whole = context_.attention_dropout(layer_);
+  const int64_t rows = context_.dims.B * half_;
+  if (whole.active()) whole.row_keys = whole.row_keys.rows(half * rows, rows);
+  return whole;
+}
+
+template <class Visit>
+void Ring::for_each_block(int64_t step, const Visit& visit) const {
+  const int64_t ranks = context_.cp.size(), me = context_.cp.rank(), owner = (me - step + ranks) % ranks;
+  for (int64_t keys = 0; keys < 2; ++keys)
+    for (int64_t queries = 0; queries < 2; ++queries) {
+      const int64_t key_part = part_number(keys, owner, ranks), query_part = part_number(queries, me, ranks);
+      if (key_part > query_part) continue;
+      visit(Block{.queries = queries,
+                  .keys = keys,
+                  .key_part = key_part,
+                  .causal = key_part == query_part ? CausalMask::yes : CausalMask::no,
+                  .first_of_queries = step == 0 && keys == 0,
+                  .first_of_keys = step == 0 && queries == keys});
+    }
+}
+
+void Ring::begin() const {
+  const Dims& d = context_.dims;
+  for (int64_t half = 0; half < 2; ++half)
+    context_.backend.run(kCompute, CopyHeads{.from = {half_of(a_.qkv, half), d.H, 2 * d.G},
+                                             .to = {half_of(buffers_.key_values[0], half), 0, 2 * d.G}});
+}
+
+Event Ring::pass_on(int64_t step) const {
+  Backend& backend = context_.backend;
+  const Event ready = backend.record(kCompute, "keys_here");
+  backend.wait(kRingSend, ready);
+  context_.cp.send(kRingSend, buffers_.key_values[step % 2], next());
+  backend.wait(kRingReceive, ready);
+  context_.cp.receive(kRingReceive, buffers_.key_values[(step + 1) % 2], previous());
+  return backend.record(kRingReceive, "keys_received");
+}
+
+void Ring::attend(const Block& block, Tensor key_values) const {
+  const Dims& d = context_.dims;
+  const Tensor keys = half_of(key_values, block.keys);
+  const Tensor out = half_of(a_.attended, block.queries), lse = half_of_statistics(a_.lse, block.queries);
+  context_.backend.run(kCompute, AttentionForward{.q = {half_of(a_.qkv, block.queries), 0, d.H},
+                                                  .k = {keys, 0, d.G},
+                                                  .v = {keys, d.G, d.G},
+                                                  .key_length = half_,
+                                                  .first_key = block.key_part * half_,
+                                                  .causal = block.causal,
+                                                  .scale = score_scale(d),
+                                                  .dropout = dropout(block.queries),
+                                                  .out = block.first_of_queries ? out : buffers_.part_out,
+                                                  .lse = block.first_of_queries ? lse : buffers_.part_lse});
+  if (block.first_of_queries) return;
+  context_.backend.run(kCompute,
+                       MergeAttention{.part_out = buffers_.part_out, .part_lse = buffers_.part_lse, .out = out, .lse = lse});
+}
+
+void Ring::forward() const {
+  Backend& backend = context_.backend;
+  begin();
+  for (int64_t step = 0; step < context_.cp.size(); ++step) {
+    const bool goes_on = step + 1 < context_.cp.size();
+    const Event received = goes_on ? pass_on(step) : Event{};
+    for_each_block(step, [&](const Block& block) { attend(block, buffers_.key_values[step % 2]); });
+    if (!goes_on) break;
+    backend.wait(kCompute, received);
+    backend.wait(kCompute, backend.record(kRingSend, "keys_sent"));
+  }
+}
+
+void Ring::add(Tensor part, Tensor to) const {
+  const Shape rows{part.shape[0] * part.shape[1], part.shape[2] * part.shape[3]};
+  context_.backend.run(kCompute,
+                       ResidualAdd{.residual = to.reshaped(rows), .branch = part.reshaped(rows), .sum = to.reshaped(rows)});
+}
+
+void Ring::attend_backward(const Block& block, Tensor key_values, Tensor d_attended, Tensor d_key_values) const {
+  const Dims& d = context_.dims;
+  const Tensor keys = half_of(key_values, block.keys);
+  const Tensor d_queries = half_of(buffers_.d_queries, block.queries), d_keys = half_of(d_key_values, block.keys);
+  const Tensor to_queries = block.first_of_queries ? d_queries : buffers_.part_out;
+  const Tensor to_keys = block.first_of_keys ? d_keys : buffers_.part_d_keys;
+  context_.backend.run(kCompute, AttentionBackward{.q = {half_of(a_.qkv, block.queries), 0, d.H},
+                                                   .k = {keys, 0, d.G},
+                                                   .v = {keys, d.G, d.G},
+                                                   .key_length = half_,
+                                                   .first_key = block.key_part * half_,
+                                                   .causal = block.causal,
+                                                   .scale = score_scale(d),
+                                                   .dropout = dropout(block.queries),
+                                                   .out = half_of(a_.attended, block.queries),
+                                                   .lse = half_of_statistics(a_.lse, block.queries),
+                                                   .d_out = half_of(d_attended, block.queries),
+                                                   .d_q = {to_queries, 0, d.H},
+                                                   .d_k = {to_keys, 0, d.G},
+                                                   .d_v = {to_keys, d.G, d.G}});
+  if (!block.first_of_queries) add(to_queries, d_queries);
+  if (!block.first_of_keys) add(to_keys, d_keys);
+}
+
+// After step s a rank has added its share to the gradients of the keys that were with it. They go to the next rank, which has
+// these keys in step s + 1; the last step's go home.
+void Ring::backward(Tensor d_attended, Tensor d_qkv) const {
+  const Dims& d = context_.dims;
+  Backend& backend = context_.backend;
+  const int64_t steps = context_.cp.size();
+  begin();
+  Event gradients_received, gradients_sent;
+  for (int64_t step = 0; step < steps; ++step) {
+    const bool goes_on = step + 1 < steps;
+    const Event received = goes_on ? pass_on(step) : Event{};
+    if (step > 0) backend.wait(kCompute, gradients_received);
+    for_each_block(step, [&](const Block& block) {
+      attend_backward(block, buffers_.key_values[step % 2], d_attended, buffers_.d_key_values[step % 2]);
+    });
+    const Event added = backend.record(kCompute, "share_added");
+    backend.wait(kRingGradReceive, added);
+    // The buffer that the next ones come to is the one the last ones left from.
+    if (step > 0) backend.wait(kRingGradReceive, gradients_sent);
+    context_.cp.receive(kRingGradReceive, buffers_.d_key_values[(step + 1) % 2], previous());
+    gradients_received = backend.record(kRingGradReceive, "gradients_received");
+    backend.wait(kRingGradSend, added);
+    context_.cp.send(kRingGradSend, buffers_.d_key_values[step % 2], next());
+    gradients_sent = backend.record(kRingGradSend, "gradients_sent");
+    if (!goes_on) break;
+    backend.wait(kCompute, received);
+    backend.wait(kCompute, backend.record(kRingSend, "keys_sent"));
+  }
+  backend.wait(kCompute, gradients_received);
+  backend.wait(kCompute, gradients_sent);
+  for (int64_t half = 0; half < 2; ++half) {
+    const Tensor to = half_of(d_qkv, half);
+    backend.run(kCompute, CopyHeads{.from = {half_of(buffers_.d_queries, half), 0, d.H}, .to = {to, 0, d.H}});
+    backend.run(kCompute,
+                CopyHeads{.from = {half_of(buffers_.d_key_values[steps % 2], half), 0, 2 * d.G}, .to = {to, d.H, 2 * d.G}});
+  }
+}
+
+}  // namespace
+
+void ring_attention_forward(const Context& context, int64_t layer, const BlockActivations& a, const RingBuffers& ring) {
+  Ring(context, layer, a, ring).forward();
+}
+
+void ring_attention_backward(const Context& context, int64_t layer, const BlockActivations& a, Tensor d_attended, Tensor d_qkv,
+                             const RingBuffers& ring) {
+  Ring(context, layer, a, ring).backward(d_attended, d_qkv);
+}
+
+}  // namespace trireme

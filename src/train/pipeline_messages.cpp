@@ -1,0 +1,83 @@
+#include "train/pipeline_messages.h"
+
+namespace trireme {
+
+PipelineMessages::PipelineMessages(const Pipeline& pipeline, MessageBatches batches, Backend& backend, Communicator& stages,
+                                   const Shape& shape, DType dtype, Arena& scratch)
+    : mode_(pipeline.messages), batches_(batches), backend_(backend), stages_(stages) {
+  const int size = stages.size(), behind = (stages.rank() + 1) % size, before = (stages.rank() + size - 1) % size;
+  lane(Direction::forward).from = lane(Direction::backward).to = before;
+  lane(Direction::forward).to = lane(Direction::backward).from = behind;
+  lane(Direction::forward).send_stream = kSendForward, lane(Direction::forward).receive_stream = kReceiveForward;
+  lane(Direction::backward).send_stream = kSendBackward, lane(Direction::backward).receive_stream = kReceiveBackward;
+  if (size == 1) return;
+  for (Lane& each : lanes_)
+    for (int64_t i = 0; i < message_buffers(mode_); ++i) {
+      each.in.push_back(scratch.take(shape, dtype));
+      each.out.push_back(scratch.take(shape, dtype));
+      each.arrived.emplace_back();
+      each.sent.emplace_back();
+    }
+  pending_.reserve(Communicator::kMostMessages);
+}
+
+void PipelineMessages::receive(Direction direction) {
+  Lane& to = lane(direction);
+  const size_t buffer = to.received++ % to.in.size();
+  start({Message::Way::receive, to.in[buffer], to.from, static_cast<int>(direction)}, to, buffer);
+}
+
+void PipelineMessages::send(Direction direction) {
+  Lane& from = lane(direction);
+  const size_t buffer = from.sends++ % from.out.size();
+  start({Message::Way::send, from.out[buffer], from.to, static_cast<int>(direction)}, from, buffer);
+}
+
+void PipelineMessages::start(const Message& message, Lane& lane, size_t buffer) {
+  if (mode_ == Messages::waited && batches_ == MessageBatches::yes) {
+    pending_.push_back(message);
+    return;
+  }
+  // What is sent must have been written; where something arrives may still be read.
+  const bool sends = message.way == Message::Way::send;
+  const Stream stream = sends ? lane.send_stream : lane.receive_stream;
+  backend_.wait(stream, backend_.record(kCompute, sends ? "ready_to_send" : "buffer_free"));
+  if (sends)
+    stages_.send(stream, message.values, message.peer);
+  else
+    stages_.receive(stream, message.values, message.peer);
+  (sends ? lane.sent : lane.arrived)[buffer] = backend_.record(stream, sends ? "sent" : "received");
+  if (mode_ == Messages::waited) pending_.push_back(message);
+}
+
+void PipelineMessages::exchange() {
+  if (pending_.empty()) return;
+  if (batches_ == MessageBatches::yes) {
+    backend_.wait(kSendForward, backend_.record(kCompute, "ready_to_exchange"));
+    stages_.exchange(kSendForward, pending_);
+    backend_.wait(kCompute, backend_.record(kSendForward, "exchanged"));
+  } else {
+    for (const Message& message : pending_) {
+      const Lane& lane = lanes_[static_cast<size_t>(message.channel)];
+      const bool sends = message.way == Message::Way::send;
+      backend_.wait(kCompute, backend_.record(sends ? lane.send_stream : lane.receive_stream, "exchanged"));
+    }
+  }
+  pending_.clear();
+}
+
+Tensor PipelineMessages::arrived(Direction direction) {
+  Lane& from = lane(direction);
+  const size_t buffer = from.taken++ % from.in.size();
+  if (mode_ == Messages::overlapped) backend_.wait(kCompute, from.arrived[buffer]);
+  return from.in[buffer];
+}
+
+Tensor PipelineMessages::outgoing(Direction direction) {
+  Lane& to = lane(direction);
+  const size_t buffer = to.sends % to.out.size();
+  if (mode_ == Messages::overlapped) backend_.wait(kCompute, to.sent[buffer]);
+  return to.out[buffer];
+}
+
+}  // namespace trireme

@@ -1,0 +1,153 @@
+// Runs of several ranks, started with mpirun as a user would, and what tests do to their processes.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include "base/file.h"
+#include "cli/run_program.h"
+#include "comm/tcp.h"
+#include "support/temporary_folder.h"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+inline std::string mpirun(int ranks, const std::string& arguments) {
+  return fmt::format("mpirun --allow-run-as-root --oversubscribe -n {} {} {}", ranks, TRIREME_BINARY, arguments);
+}
+
+// The same without MPI: every rank is told where the others are. The status is that of the last rank.
+inline std::string processes_that_meet(int ranks, const std::string& arguments) {
+  const int port = TcpListener().port();  // free a moment ago
+  std::string script;
+  for (int rank = 0; rank < ranks; ++rank)
+    script += fmt::format("RANK={} WORLD_SIZE={} MASTER_ADDR=localhost MASTER_PORT={} {} {} & ", rank, ranks, port,
+                          TRIREME_BINARY, arguments);
+  return "sh -c '" + script + "wait $!'";
+}
+
+// A small model with dropout on a text of its own, checkpoints every 10 steps.
+class MpiRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (run_shell("command -v mpirun").status != 0) GTEST_SKIP() << "mpirun is not installed";
+    std::string text;
+    for (int i = 0; i < 600; ++i) text += fmt::format("line {} of a text that nobody wrote\n", i * i);
+    folder_.write("text.txt", text);
+    folder_.write("small.yaml",
+                  "trainer: {precision: 32, max_steps: 40, val_check_interval: 20, limit_val_batches: 2, threads: 1}\n"
+                  "exp_manager: {checkpoint_callback_params: {every_n_train_steps: 10, keep_last: 9}}\n"
+                  "model:\n"
+                  "  micro_batch_size: 1\n  global_batch_size: 4\n  encoder_seq_length: 16\n  max_position_embeddings: 16\n"
+                  "  num_layers: 2\n  hidden_size: 32\n  ffn_hidden_size: 128\n  num_attention_heads: 4\n"
+                  "  hidden_dropout: 0.1\n  attention_dropout: 0.1\n"
+                  "  optim: {lr: 3e-3, sched: {name: CosineAnnealing, warmup_steps: 5, min_lr: 1e-4}}\n"
+                  "  data: {data_impl: text, splits_string: \"90,10,0\", data_prefix: [" +
+                      (folder_ / "text.txt").string() + "]}\n");
+  }
+
+  std::string train(const std::string& run, const std::string& more = "") const {
+    return fmt::format("train {} exp_manager.explicit_log_dir={} {}", (folder_ / "small.yaml").string(), (folder_ / run).string(),
+                       more);
+  }
+  fs::path checkpoint(const std::string& run, int step) const {
+    return folder_ / run / "checkpoints" / fmt::format("step-{:08}", step);
+  }
+  // The bytes of all shards of a checkpoint.
+  std::string shard_bytes(const std::string& run, int step) const {
+    std::vector<fs::path> shards;
+    for (const auto& entry : fs::directory_iterator(checkpoint(run, step)))
+      if (entry.path().extension() == ".safetensors") shards.push_back(entry.path());
+    std::ranges::sort(shards);
+    std::string bytes;
+    for (const fs::path& shard : shards) bytes += read_file(shard, 1 << 24);
+    return bytes;
+  }
+  // Of the DLLogger file: the values of a name, step by step.
+  std::vector<double> logged(const std::string& run, const std::string& name) const {
+    std::istringstream file(read_file(folder_ / run / "dllogger/rank-0/dllogger.json", 1 << 24));
+    std::vector<double> values;
+    for (std::string line; std::getline(file, line);) {
+      const auto data = nlohmann::json::parse(line.substr(5)).at("data");
+      if (data.contains(name)) values.push_back(data.at(name));
+    }
+    return values;
+  }
+
+  // mpirun in the background; what it says goes to a file.
+  void start(const std::string& command) {
+    output_ = folder_ / "output.txt";
+    fs::remove(output_);
+    const std::string line = fmt::format("exec {} > {} 2>&1", command, output_.string());
+    child_ = fork();
+    if (child_ != 0) return;
+    execl("/bin/sh", "sh", "-c", line.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  std::string output() const { return fs::exists(output_) ? read_file(output_, 1 << 24) : ""; }
+
+  template <class Condition>
+  bool eventually(Condition condition, std::chrono::seconds limit = std::chrono::seconds(60)) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return true;
+  }
+  bool wait_for_text(const std::string& text) {
+    return eventually([&] { return output().find(text) != std::string::npos; });
+  }
+
+  // The process of a rank, as the layout at the start names it.
+  std::vector<pid_t> processes() const {
+    std::vector<pid_t> found;
+    const std::string text = output();
+    const std::regex line("rank \\d+: .*; [^ ]+, process (\\d+), cores");
+    for (std::sregex_iterator match(text.begin(), text.end(), line), end; match != end; ++match)
+      found.push_back(static_cast<pid_t>(std::stol((*match)[1])));
+    return found;
+  }
+
+  // The exit status of mpirun; a failed test unless it ends, and all ranks with it.
+  int finish(std::chrono::seconds limit = std::chrono::seconds(60)) {
+    const std::vector<pid_t> ranks = processes();
+    int status = 0;
+    if (!eventually([&] { return waitpid(child_, &status, WNOHANG) == child_; }, limit)) {
+      ADD_FAILURE() << "mpirun is still there: " << output();
+      for (const pid_t rank : ranks) kill(rank, SIGKILL);
+      kill(child_, SIGKILL);
+      waitpid(child_, &status, 0);
+    }
+    for (const pid_t rank : ranks)
+      EXPECT_TRUE(eventually([&] { return kill(rank, 0) != 0; }, std::chrono::seconds(10))) << "process " << rank << " is left";
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  // Lines that the program itself says when it fails; mpirun adds its own.
+  static int64_t complaints(const std::string& text) {
+    int64_t count = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) count += line.starts_with("trireme: ");
+    return count;
+  }
+
+  TemporaryFolder folder_;
+  fs::path output_;
+  pid_t child_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,153 @@
+// What happens to a run of several ranks when one of them dies, stands still, is told to stop, or cannot write: all leave
+// together, in seconds, with one line; nothing is lost; and the run that goes on equals the undisturbed one to the last bit.
+#include "cli/mpi_run.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kLayout = "model.tensor_model_parallel_size=2";  // with DP 2
+
+class ParallelFaults : public MpiRun {
+ protected:
+  // Starts a run of four ranks that is under way when this returns.
+  void start_run(const std::string& more = "") {
+    start(mpirun(4, train("run", fmt::format("{} trainer.max_steps=4000 {}", kLayout, more))));
+    const auto is_under_way = [&] {
+      return fs::exists(checkpoint("run", 10)) && output().find("\nstep ") != std::string::npos && processes().size() == 4;
+    };
+    ASSERT_TRUE(eventually(is_under_way)) << output();
+  }
+
+  int newest_checkpoint() const {
+    int newest = 0;
+    for (const auto& entry : fs::directory_iterator(folder_ / "run/checkpoints"))
+      if (const std::string name = entry.path().filename(); std::regex_match(name, std::regex("step-\\d+")))
+        newest = std::max(newest, std::stoi(name.substr(5)));
+    return newest;
+  }
+
+  // Goes on to the next checkpoint after the newest there is, and compares it with that of a run that nothing happened to.
+  void expect_equal_to_undisturbed() {
+    const int end = (newest_checkpoint() / 10 + 1) * 10;
+    for (const char* run : {"run", "undisturbed"}) {
+      start(mpirun(4, train(run, fmt::format("{} trainer.max_steps=4000 --resume exp_manager.resume_ignore_no_checkpoint=true "
+                                             "exp_manager.checkpoint_callback_params.keep_last=1000",
+                                             kLayout))));
+      ASSERT_TRUE(eventually([&] { return fs::exists(checkpoint(run, end)); })) << output();
+      kill(processes().at(1), SIGTERM);
+      EXPECT_EQ(finish(), 75) << output();
+    }
+    EXPECT_TRUE(shard_bytes("run", end) == shard_bytes("undisturbed", end));
+  }
+};
+
+TEST_F(ParallelFaults, ARankThatIsKilledTakesTheJobDown) {
+  for (const size_t victim : {size_t{2}, size_t{0}}) {
+    start_run("--resume exp_manager.resume_ignore_no_checkpoint=true");
+    const pid_t process = processes().at(victim);
+    kill(process, SIGKILL);
+    EXPECT_NE(finish(std::chrono::seconds(20)), 0);
+    const std::regex line(fmt::format("trireme: rank {} \\([^ ]+, process {}\\) died in step \\d+\n", victim, process));
+    EXPECT_TRUE(std::regex_search(output(), line)) << output();
+    EXPECT_EQ(complaints(output()), 1) << output();
+    EXPECT_FALSE(contains(output(), "SIGTERM")) << "mpirun's own signal is nobody's wish";
+  }
+  expect_equal_to_undisturbed();
+}
+
+// Nobody but the ranks themselves takes the others down here.
+TEST_F(ParallelFaults, RanksWithoutALauncherLeaveTogetherToo) {
+  start(processes_that_meet(4, train("run", fmt::format("{} trainer.max_steps=4000", kLayout))));
+  ASSERT_TRUE(eventually([&] { return output().find("\nstep ") != std::string::npos; })) << output();
+  kill(processes().at(1), SIGKILL);
+  EXPECT_EQ(finish(std::chrono::seconds(20)), 1);
+  EXPECT_TRUE(std::regex_search(output(), std::regex("trireme: rank 1 \\([^ ]+, process \\d+\\) died in step \\d+\n")))
+      << output();
+  EXPECT_EQ(complaints(output()), 1) << output();
+}
+
+TEST_F(ParallelFaults, EveryRankWritesItsStackOnRequest) {
+  start_run();
+  kill(child_, SIGUSR1);  // mpirun passes it on to all
+  for (int rank = 0; rank < 4; ++rank) {
+    const fs::path file = folder_ / "run" / fmt::format("stack_globalrank-{}.txt", rank);
+    ASSERT_TRUE(eventually([&] { return fs::exists(file) && fs::file_size(file) > 500; }, std::chrono::seconds(10))) << rank;
+    EXPECT_TRUE(contains(read_file(file, 1 << 20), "Trainer"));
+  }
+  kill(processes().at(3), SIGTERM);
+  EXPECT_EQ(finish(), 75) << output();
+}
+
+TEST_F(ParallelFaults, ARankThatStandsStillIsNamedByTheTimeout) {
+  start_run("trainer.rank_timeout=4");
+  const pid_t process = processes().at(3);
+  kill(process, SIGSTOP);
+  EXPECT_EQ(finish(std::chrono::seconds(30)), 1);
+  const std::regex line(
+      fmt::format("trireme: .*waited 4 s for \".*\"; under way: .* in group .* \\(ranks .*\\); "
+                  ".*rank 3 \\([^ ]+, process {}\\) did not arrive and has been silent for \\d+ s.*\n",
+                  process));
+  EXPECT_TRUE(std::regex_search(output(), line)) << output();
+  EXPECT_EQ(complaints(output()), 1) << output();
+  expect_equal_to_undisturbed();
+}
+
+TEST_F(ParallelFaults, TheFirstRankStandingStillIsNamedToo) {
+  start_run("trainer.rank_timeout=4");
+  kill(processes().at(0), SIGSTOP);
+  EXPECT_EQ(finish(std::chrono::seconds(40)), 1);
+  EXPECT_TRUE(contains(output(), "trireme: waited 4 s for")) << output();
+  EXPECT_TRUE(contains(output(), "rank 0 (")) << output();
+}
+
+TEST_F(ParallelFaults, ASignalToOneRankMakesAllSaveAndLeave) {
+  for (const int signal : {SIGTERM, SIGUSR2}) {
+    start_run("--resume exp_manager.resume_ignore_no_checkpoint=true");
+    if (signal == SIGTERM)
+      kill(processes().at(2), signal);
+    else
+      kill(child_, signal);  // mpirun passes this one on to all
+    EXPECT_EQ(finish(), 75) << output();
+    EXPECT_TRUE(contains(output(), signal == SIGTERM ? "SIGTERM on rank 2: saving and leaving" : "SIGUSR2 on rank"));
+    EXPECT_EQ(complaints(output()), 0) << output();
+  }
+  expect_equal_to_undisturbed();
+}
+
+// A disk that is full after two checkpoints: the save fails on all ranks, the run goes on, and what was there is untouched.
+TEST_F(ParallelFaults, AFullDiskCostsACheckpointAndNothingElse) {
+  const std::string mount_point = (folder_ / "run").string();
+  fs::create_directory(mount_point);
+  if (run_shell("mount -t tmpfs -o size=1m tmpfs " + mount_point).status != 0) GTEST_SKIP() << "only root can make a small disk";
+  const std::string steps = fmt::format("{} trainer.max_steps=40 ", kLayout);
+  const auto full = run_shell(mpirun(4, train("run", steps)));
+  EXPECT_EQ(full.status, 1) << full.output;
+  EXPECT_TRUE(contains(full.output, "warning: cannot save step-00000030"));
+  EXPECT_TRUE(contains(full.output, "trireme: the last checkpoint, of step 40, could not be saved"));
+  EXPECT_EQ(complaints(full.output), 1) << full.output;
+  EXPECT_EQ(newest_checkpoint(), 20);
+  EXPECT_EQ(run_shell("mount -o remount,size=16m " + mount_point).status, 0);
+  const auto resumed = run_shell(mpirun(4, train("run", steps + "--resume")));
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_TRUE(contains(resumed.output, "resumed from step 20"));
+  EXPECT_EQ(run_shell(mpirun(4, train("whole", steps))).status, 0);
+  EXPECT_TRUE(shard_bytes("run", 40) == shard_bytes("whole", 40));
+  EXPECT_EQ(run_shell("umount " + mount_point).status, 0);
+}
+
+TEST_F(ParallelFaults, ARankLostDuringASaveLosesNothing) {
+  start_run("exp_manager.checkpoint_callback_params.every_n_train_steps=1");
+  const auto is_saving = [&] {
+    for (const auto& entry : fs::directory_iterator(folder_ / "run/checkpoints"))
+      if (entry.path().extension() == ".writing") return true;
+    return false;
+  };
+  ASSERT_TRUE(eventually(is_saving));
+  kill(processes().at(1), SIGKILL);
+  EXPECT_NE(finish(std::chrono::seconds(20)), 0);
+  EXPECT_TRUE(contains(output(), "trireme: rank 1 ("));
+  expect_equal_to_undisturbed();
+}
+
+}  // namespace
+}  // namespace trireme

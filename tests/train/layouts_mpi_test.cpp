@@ -1,0 +1,59 @@
+// The same over MPI: each test starts this program again under mpirun, and there every rank compares itself with one rank.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "support/layouts.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kSteps = 3;
+
+bool is_under_mpirun() { return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr; }
+
+// How this program is started by mpirun; empty where there is none.
+std::string mpirun_command(int ranks, const std::string& test) {
+  if (std::system("mpirun --version > /dev/null 2>&1") != 0) return {};
+  return fmt::format(
+      "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n {} {} "
+      "--gtest_filter={} > /dev/null",
+      ranks, std::filesystem::read_symlink("/proc/self/exe").string(), test);
+}
+
+void compare_over_mpi(const Layout& layout) {
+  if (!is_under_mpirun()) {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    const std::string command = mpirun_command(layout.shape.size(), fmt::format("{}.{}", test->test_suite_name(), test->name()));
+    if (command.empty()) GTEST_SKIP() << "there is no mpirun here";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    return;
+  }
+  const RankRun one = train(on_one_rank(layout), kSteps)[0];
+  World world = World::find();
+  std::vector<RankRun> runs(1);
+  run_rank(layout, kSteps, world, runs[0]);
+  expect_same_as_one_rank(layout, runs, one);
+  expect_as_planned(runs[0]);
+}
+
+TEST(LayoutsOverMpi, TensorAndPipeline) {
+  ModelSettings model = small_gpt3();
+  model.sequence_parallel = true;
+  compare_over_mpi(layout_of("tp2_sp_pp2", model, {.tp = 2, .pp = 2}));
+}
+
+TEST(LayoutsOverMpi, InterleavedAndData) {
+  ModelSettings model = small_llama();
+  model.num_layers = 4;
+  model.virtual_pipeline_model_parallel_size = 2;
+  model.optim.name = "distributed_fused_adam";
+  model.optim.overlap_grad_sync = model.optim.overlap_param_sync = model.overlap_p2p_comm = true;
+  compare_over_mpi(layout_of("pp2_vp2_dp2", model, {.dp = 2, .pp = 2}));
+}
+
+TEST(LayoutsOverMpi, Context) { compare_over_mpi(layout_of("cp2", small_neox(), {.cp = 2})); }
+
+}  // namespace
+}  // namespace trireme
