@@ -105,6 +105,7 @@ Engine::~Engine() {
   if (std::uncaught_exceptions() > 0) return;  // the others may be gone too
   try {
     weights_->wait_for_all();
+    messages_->wait_for_sent();
   } catch (const std::exception&) {  // a rank that died: whoever waits next says so
   }
 }

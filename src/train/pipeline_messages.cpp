@@ -80,4 +80,9 @@ Tensor PipelineMessages::outgoing(Direction direction) {
   return to.out[buffer];
 }
 
+void PipelineMessages::wait_for_sent() const {
+  for (const Lane& lane : lanes_)
+    for (const Event& sent : lane.sent) backend_.wait(kCompute, sent);
+}
+
 }  // namespace trireme

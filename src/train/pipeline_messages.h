@@ -31,6 +31,8 @@ class PipelineMessages {
   // Where what is sent next can be written.
   Tensor outgoing(Direction direction);
 
+  void wait_for_sent() const;  // until nothing reads the buffers any more
+
  private:
   struct Lane {
     std::vector<Tensor> in, out;       // rings of buffers, [R,C] each
