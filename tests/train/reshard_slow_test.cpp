@@ -9,10 +9,12 @@ namespace {
 
 constexpr NamedShape kShapes[] = {{"one", {}},
                                   {"tp2", {.tp = 2}},
-                                  {"tp4", {.tp = 4}},
-                                  {"pp2", {.pp = 2}},
+                                  {"tp4_sp", {.tp = 4}},
+                                  {"pp2_vp2", {.pp = 2}},
                                   {"pp4", {.pp = 4}},
+                                  {"dp2_plain", {.dp = 2}},
                                   {"dp4", {.dp = 4}},
+                                  {"cp2_dp2", {.cp = 2, .dp = 2}},
                                   {"tp2_dp2", {.tp = 2, .dp = 2}},
                                   {"tp2_dp2_pp2", {.tp = 2, .dp = 2, .pp = 2}}};
 
