@@ -326,6 +326,11 @@ void Control::declare(const JobEnd& end) {
   }
   if (rank_ == 0)
     for (const int other : living()) send(other, kEnd, end_text(end));
+  {
+    const std::lock_guard lock(mutex_);
+    others_told_ = true;
+    changed_.notify_all();
+  }
   if (on_end) on_end(end);
 }
 
@@ -339,9 +344,12 @@ JobEnd Control::settle(const JobEnd& mine, bool is_own) {
   if (rank_ == 0) {
     // What looks like trouble here may be a rank that died a moment ago.
     const std::optional<JobEnd> before = known(is_own ? std::chrono::milliseconds(0) : seconds(1));
-    if (before && !is_own) return *before;
     declare(mine);
-    return mine;
+    std::unique_lock lock(mutex_);
+    // A rank that leaves without a word is taken for dead.
+    changed_.wait_for(lock, kGraceToLeave, [&] { return others_told_; });
+    const bool is_mine = is_own || !before || before->line.ends_with(mine.line);  // what others found too is told as nobody's
+    return is_mine ? mine : *before;
   }
   if (const std::optional<JobEnd> before = known(std::chrono::milliseconds(0))) return *before;
   send(0, kFailed, end_text(mine));

@@ -118,6 +118,7 @@ class Control {
   std::map<std::pair<int, std::string>, std::deque<std::string>> mail_;  // by sender and key
   std::optional<JobEnd> end_;
   Clock::time_point ended_at_;
+  bool others_told_ = false;     // why, on rank 0
   bool told_by_rank_0_ = false;  // why the job ends: then rank 0 prints it
   bool rank_0_silent_ = false;   // when this rank had to tell it of a failure
   std::function<std::vector<CallCount>()> calls_;

@@ -229,6 +229,12 @@ bool HostGroup::advance(const Call& call) {
 }
 
 Awaited HostGroup::awaited(const Call& call) const {
+  if (call.kind == Call::Kind::exchange) {
+    std::vector<int> partners;
+    for (const Message& message : call.messages)
+      if (message.values) partners.push_back(members_[static_cast<size_t>(message.peer)]);
+    return {.ranks = partners, .stream = call.stream};
+  }
   const bool is_message = call.kind == Call::Kind::send || call.kind == Call::Kind::receive;
   if (!is_message) return {.ranks = members_, .stream = call.stream};
   // What one end sends on an even edge the other receives on the odd one beside it.

@@ -75,7 +75,11 @@ void World::leave(const std::exception& error) {
   constexpr int kFailed = 1, kUserError = 2;
   const bool is_users = dynamic_cast<const UserError*>(&error) != nullptr;
   const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  const JobEnd end = control_->settle({is_users ? kUserError : kFailed, is_memory ? "out of memory" : error.what()}, is_users);
+  const auto* known = dynamic_cast<const JobEnded*>(&error);
+  const JobEnd mine = known != nullptr
+                          ? known->end
+                          : JobEnd{.status = is_users ? kUserError : kFailed, .line = is_memory ? "out of memory" : error.what()};
+  const JobEnd end = control_->settle(mine, is_users);
   if (control_->speaks()) fmt::print(stderr, "trireme: {}\n", end.line);
   std::fflush(nullptr);
   control_->wait_for_speaker();

@@ -97,7 +97,9 @@ CheckpointWriter::CheckpointWriter(std::filesystem::path folder, std::span<const
       layout_(lay_out_shard(tensors)),
       staging_(layout_.bytes) {
   std::memcpy(staging_.data(), layout_.header.data(), layout_.header.size());
-  for (const std::string& bytes : ranks_.gather("shard bytes", std::to_string(layout_.bytes))) all_bytes_ += std::stoll(bytes);
+  // The manifest says about as much of a tensor as the header of the shard.
+  const int64_t bytes = layout_.bytes + 2 * std::ssize(layout_.header);
+  for (const std::string& text : ranks_.gather("shard bytes", std::to_string(bytes))) all_bytes_ += std::stoll(text);
 }
 
 CheckpointWriter::~CheckpointWriter() = default;
@@ -109,7 +111,7 @@ void CheckpointWriter::prepare(int64_t step) {
       create_folders(folder_);
       remove_temporary_folders(folder_);
       constexpr int64_t kManifestRoom = 1 << 20;
-      require_free_space(folder_, all_bytes_ + kManifestRoom * ranks_.size(), "cannot save " + checkpoint_name(step));
+      require_free_space(folder_, all_bytes_ + kManifestRoom, "cannot save " + checkpoint_name(step));
       create_folders(temporary(step));
     } catch (const Failure& failure) {
       trouble = failure.what();

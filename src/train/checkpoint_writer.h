@@ -79,7 +79,7 @@ class CheckpointWriter {
   std::unique_ptr<Control> alone_;
   Control& ranks_;
   ShardLayout layout_;
-  int64_t all_bytes_ = 0;  // of the shards of all ranks; known to rank 0
+  int64_t all_bytes_ = 0;  // that all ranks write; known to rank 0
   std::vector<std::byte> staging_;
   std::future<void> writing_;  // last, so that it is waited for before anything that the thread uses goes
 };

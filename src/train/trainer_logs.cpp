@@ -182,6 +182,7 @@ void Trainer::finish(RunOutcome outcome) {
   }
   close_logs({.outcome = unsaved ? RunOutcome::failed : outcome, .steps_done = step_, .reason = trouble});
   if (is_first()) report(summary);
+  control_.share("reported", "");  // a rank that failed before that would cut it short
   if (unsaved) throw Failure(trouble);
 }
 

@@ -145,6 +145,22 @@ TEST_F(ControlTest, AMistakeOfAllIsToldOnce) {
   EXPECT_EQ(statuses, std::vector<int>(3, 0));
 }
 
+// A failure that several ranks find is told as nobody's too, even if another rank's word of it came first.
+TEST_F(ControlTest, AFailureOfAllIsToldOnce) {
+  const std::vector<int> statuses = on_ranks(3, [&](Control& control) {
+    control.first_of("begin", "");
+    if (control.rank() == 0) std::this_thread::sleep_for(milliseconds(200));
+    const JobEnd end = control.settle({.status = 1, .line = "the disk is full"}, false);
+    EXPECT_TRUE(end.line.ends_with("the disk is full"));
+    if (control.rank() == 0) {
+      EXPECT_EQ(end.line, "the disk is full");
+    }
+    EXPECT_EQ(control.speaks(), control.rank() == 0);
+    control.wait_for_speaker();
+  });
+  EXPECT_EQ(statuses, std::vector<int>(3, 0));
+}
+
 TEST_F(ControlTest, WhoLeavesWithAGoodbyeIsNotMissed) {
   const std::vector<int> statuses = on_ranks(3, [&](Control& control) {
     control.first_of("begin", "");

@@ -31,7 +31,12 @@ inline EngineSettings reshard_settings(const MeshShape& shape) {
   model.global_batch_size = 4;
   model.hidden_dropout = model.attention_dropout = 0.1;
   model.tensor_model_parallel_size = shape.tp;
+  model.sequence_parallel = shape.tp == 4;
   model.pipeline_model_parallel_size = shape.pp;
+  model.virtual_pipeline_model_parallel_size = shape.pp == 2 && shape.tp == 1 ? 2 : 1;
+  model.context_parallel_size = shape.cp;
+  // Two data parallel ranks have all of the optimizer's state each, more of them share it.
+  model.optim.name = shape.size() == 2 ? "adamw" : "distributed_fused_adam";
   return settings;
 }
 
@@ -52,7 +57,7 @@ class ReshardRank {
     const ModelSettings& model = settings_.model;
     const int64_t data_rank = rank_ / (shape_.tp * shape_.cp) % shape_.dp;
     std::vector<Batch> batches;
-    for (int64_t first = data_rank; first < model.global_batch_size; first += shape_.dp)
+    for (int64_t first = data_rank; first < model.global_batch_size; first += shape_.dp)  // the engine cuts sequences itself
       batches.push_back(make_batch(1, model.encoder_seq_length, model.vocab_size, step_ * model.global_batch_size + first));
     ++step_;
     return engine_.step(batches, 1e-2, model.global_batch_size * model.encoder_seq_length).loss;
