@@ -7,7 +7,7 @@
 SAMPLE is repeated into one zstd stream of level 3 (and once as it is, cold). PYTHON is an interpreter with tiktoken; it encodes the same texts on
 one thread. Rates are megabytes (10^6) of jsonl; a rate per core is by CPU time (user + system), so that a busy machine does not change it much; the
 scaling from one core to two is by wall time, and only a quiet machine gives it. FOLDER is a copy of Megatron-LM whose tools/preprocess_data_fast.py
-(gigatoken inside; PYTHON then also has torch, transformers, gigatoken and awkward) makes the same dataset of the same lines, unpacked; its time is the one that it prints, without
+(gigatoken inside; PYTHON, 3.12 or later, then also has torch, transformers, gigatoken and awkward) makes the same dataset of the same lines, unpacked; its time is the one that it prints, without
 the start of Python."""
 import argparse
 import datetime
@@ -52,8 +52,13 @@ def prepare(arguments, source, cores, folder):
 
 
 MEGATRON_TOKENIZER = r'''
-import sys, transformers
-transformers.GPT2TokenizerFast(vocab_file=sys.argv[1], merges_file=sys.argv[2]).save_pretrained(sys.argv[3])
+import json, pathlib, sys, tokenizers
+folder = pathlib.Path(sys.argv[3])
+folder.mkdir()
+tokenizer = tokenizers.ByteLevelBPETokenizer(sys.argv[1], sys.argv[2])
+tokenizer.add_special_tokens(['<|endoftext|>'])
+tokenizer.save(str(folder / 'tokenizer.json'))
+(folder / 'tokenizer_config.json').write_text(json.dumps({'tokenizer_class': 'PreTrainedTokenizerFast', 'eos_token': '<|endoftext|>'}))
 '''
 
 

@@ -23,8 +23,29 @@ struct OpRecord {
   bool operator==(const OpRecord&) const = default;
 };
 
-struct StepLog {
+// Adds up what the ops of a step come to, and keeps the records if asked: a large step has millions.
+class StepLog {
+ public:
+  enum class Keep : uint8_t { no, yes };
+  explicit StepLog(Keep keep = Keep::yes) : keep_(keep) {}
+
+  void add(const OpRecord& record) {
+    if (record.kind == RecordKind::op) {
+      ops += 1;
+      flops += record.flops;
+      bytes_moved += record.bytes_read + record.bytes_written;
+    }
+    if (keep_ == Keep::yes) records.push_back(record);
+  }
+  void clear() { *this = StepLog(keep_); }
+
   std::vector<OpRecord> records;
+  int64_t ops = 0;
+  double flops = 0;
+  int64_t bytes_moved = 0;  // operands read and written
+
+ private:
+  Keep keep_;
 };
 
 }  // namespace trireme

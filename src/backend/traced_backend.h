@@ -11,7 +11,7 @@ class TracedBackend final : public Backend {
 
 #define TRIREME_TRACE_OP(Op)                       \
   void run(Stream stream, const Op& op) override { \
-    log_.records.push_back(record_of(stream, op)); \
+    log_.add(record_of(stream, op)); \
     inner_.run(stream, op);                        \
   }                                                \
   int64_t scratch_bytes(const Op& op) const override { return inner_.scratch_bytes(op); }
@@ -20,17 +20,20 @@ class TracedBackend final : public Backend {
 
   void set_scratch(Stream stream, Tensor scratch) override { inner_.set_scratch(stream, scratch); }
   Event record(Stream stream, const char* name) override {
-    log_.records.push_back({.kind = RecordKind::event, .name = name, .stream = stream});
+    log_.add({.kind = RecordKind::event, .name = name, .stream = stream});
     return inner_.record(stream, name);
   }
   void wait(Stream stream, const Event& event) override {
-    log_.records.push_back({.kind = RecordKind::wait, .name = event.name, .stream = stream});
+    log_.add({.kind = RecordKind::wait, .name = event.name, .stream = stream});
     inner_.wait(stream, event);
   }
   void synchronize(const Event& event) override { inner_.synchronize(event); }
   Memory allocate(int64_t bytes) override { return inner_.allocate(bytes); }
   void upload(Stream stream, const void* from, Tensor to) override { inner_.upload(stream, from, to); }
   void download(Stream stream, Tensor from, void* to) override { inner_.download(stream, from, to); }
+  int64_t full_speed_rows() const override { return inner_.full_speed_rows(); }
+  std::optional<DeviceMemory> device_memory() const override { return inner_.device_memory(); }
+  std::string device_name() const override { return inner_.device_name(); }
   double measure_peak_tflops(DType dtype) override { return inner_.measure_peak_tflops(dtype); }
   std::string description() const override { return inner_.description(); }
 

@@ -15,7 +15,7 @@ class CallLog {
   CallLog(const char* group, int size, StepLog* log) : group_(group), log_(size > 1 ? log : nullptr) {}
   void add(const char* call, Stream stream, const Tensor& from, const Tensor& to, int peer = -1) const {
     if (log_ == nullptr) return;
-    log_->records.push_back({.kind = RecordKind::collective,
+    log_->add({.kind = RecordKind::collective,
                              .name = call,
                              .stream = stream,
                              .bytes_read = from.bytes(),

@@ -84,7 +84,7 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"model.sequence_parallel", model.tensor_model_parallel_size > 1},
       {"model.ub_tp_comm_overlap", model.tensor_model_parallel_size > 1},
       {"model.overlap_p2p_comm", pipelined},
-      {"model.batch_p2p_comm", pipelined && !model.overlap_p2p_comm},
+      {"model.batch_p2p_comm", pipelined},
       {"model.pipeline_schedule", pipelined},
       {"model.optim.name", shares_gradients},  // the distributed ones share the optimizer's state among ranks
       {"model.optim.bucket_cap_mb", shares_gradients},

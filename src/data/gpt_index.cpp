@@ -196,12 +196,12 @@ GptIndex build_gpt_index(DocumentLengths lengths, const GptIndexRequest& request
   const auto fill =
       document_shape.type == NumberType::uint16 ? fill_documents_and_samples<uint16_t> : fill_documents_and_samples<int32_t>;
   fill(arrays->documents, arrays->samples, index.stride, index.plan, lengths, request, random);
+  arrays->documents.commit();
+  arrays->samples.commit();
   if (index.plan.shuffle_index.type == NumberType::uint32)
     fill_shuffle_index(arrays->shuffle.as<uint32_t>(), index.plan, random);
   else
     fill_shuffle_index(arrays->shuffle.as<int64_t>(), index.plan, random);
-  arrays->documents.commit();
-  arrays->samples.commit();
   arrays->shuffle.commit();
   index.document_index = arrays->documents.numbers();
   index.sample_index = arrays->samples.numbers();

@@ -134,16 +134,31 @@ NpyFile::NpyFile(const std::filesystem::path& path) {
   data_ = bytes.data() + data_at;
 }
 
-NewNumbers::NewNumbers(const std::filesystem::path& path, const NpyShape& shape) : shape_(shape) {
-  if (path.empty()) {
-    memory_ = LargeArray<std::byte>(static_cast<size_t>(shape.bytes()));
-    data_ = memory_.span();
+NewNumbers::NewNumbers(const std::filesystem::path& path, const NpyShape& shape) : path_(path), shape_(shape) {
+  constexpr int64_t kMostInMemory = int64_t{1} << 30;
+  if (!path.empty() && shape.bytes() > kMostInMemory) {
+    create_file();
     return;
   }
-  const std::string header = make_header(shape);
-  file_.emplace(MappedOutput::create(path, std::ssize(header) + shape.bytes()));
+  memory_ = LargeArray<std::byte>(static_cast<size_t>(shape.bytes()));
+  data_ = memory_.span();
+}
+
+void NewNumbers::create_file() {
+  const std::string header = make_header(shape_);
+  file_.emplace(MappedOutput::create(path_, std::ssize(header) + shape_.bytes()));
   std::memcpy(file_->bytes().data(), header.data(), header.size());
   data_ = file_->bytes().subspan(header.size());
+}
+
+void NewNumbers::commit() {
+  if (path_.empty()) return;
+  if (!file_) {
+    create_file();
+    std::ranges::copy(memory_.span(), data_.begin());
+    memory_ = {};
+  }
+  file_->commit();
 }
 
 }  // namespace trireme

@@ -38,6 +38,8 @@ class NpyFile {
 };
 
 // A new array in a file, or in memory when no path is given; zeros at first. A file is seen under its name from commit() on.
+// Until then an array of up to a gibibyte is in memory, where numbers can be exchanged all over it without a page of a file for
+// each; a larger one is in its file from the beginning.
 class NewNumbers {
  public:
   NewNumbers(const std::filesystem::path& path, const NpyShape& shape);
@@ -47,11 +49,12 @@ class NewNumbers {
     return {reinterpret_cast<T*>(data_.data()), data_.size() / sizeof(T)};
   }
   NumberArray numbers() const { return {data_.data(), shape_.type, shape_.count()}; }
-  void commit() {
-    if (file_) file_->commit();
-  }
+  void commit();  // views that were taken before are void
 
  private:
+  void create_file();
+
+  std::filesystem::path path_;
   NpyShape shape_;
   std::optional<MappedOutput> file_;
   LargeArray<std::byte> memory_;

@@ -27,7 +27,7 @@ LoadedModel::LoadedModel(const StoredCheckpoint& checkpoint, const Settings& set
 
 // The longest and the shortest pass, recorded: what they need is allocated once.
 void LoadedModel::measure(DType dtype, int64_t capacity) {
-  StepLog log;
+  StepLog log(StepLog::Keep::no);
   CostBackend cost(*backend_, log);
   Arena measuring("generation");
   const Weights shapes(layout_, settings_.model, cost, Tensor{.dtype = dtype, .shape = {layout_.count}});

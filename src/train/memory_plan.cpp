@@ -21,26 +21,26 @@ std::string holdings_of(const FlatLayout& layout) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place) {
+MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place,
+                       StepLog* keep) {
+  StepLog counted(StepLog::Keep::no);
+  StepLog& log = keep != nullptr ? *keep : counted;
   MemoryPlan plan;
-  CostBackend cost(target, plan.log);
-  const Mesh mesh = Mesh::on_paper(place, &plan.log);
+  CostBackend cost(target, log);
+  const Mesh mesh = Mesh::on_paper(place, &log);
   Engine engine(settings, cost, mesh, plan.arenas);
   const StepInput input{
       .learning_rate = 0, .targets = 1, .micro_batches = micro_batches, .batch = [](int64_t) { return HostBatch{}; }};
   engine.initialise_weights();  // what the first step waits for
-  plan.log.records.clear();
+  log.clear();
   engine.train_step(input);
   plan.backend_scratch = cost.scratch_peak();
   plan.communication = mesh.staging_bytes();
+  plan.ops = log.ops;
+  plan.flops = log.flops;
+  plan.bytes_moved = log.bytes_moved;
   plan.checkpoint_copy = saved_bytes(engine.layout());
   plan.holdings = holdings_of(engine.layout());
-  for (const OpRecord& record : plan.log.records) {
-    if (record.kind != RecordKind::op) continue;
-    plan.ops += 1;
-    plan.flops += record.flops;
-    plan.bytes_moved += record.bytes_read + record.bytes_written;
-  }
   return plan;
 }
 

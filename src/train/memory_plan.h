@@ -20,15 +20,16 @@ struct MemoryPlan {
   int64_t ops = 0;                      // of one step
   double flops = 0;                     // of one step: what is executed, recompute included
   int64_t bytes_moved = 0;              // of one step: operands read and written
-  StepLog log;                          // of one step: every op, event and collective
 
   // Rows of the table: label and bytes, in the order of a step.
   std::vector<std::pair<std::string, int64_t>> rows() const;
   int64_t total() const;
 };
 
-// Records one step with `micro_batches` micro-batches, as the rank at `place` would run it on `target`.
-MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place = {});
+// Records one step with `micro_batches` micro-batches, as the rank at `place` would run it on `target`; what the step asks for,
+// call by call, goes to `keep`.
+MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place = {},
+                       StepLog* keep = nullptr);
 
 // The table as text; `extra` rows (what the process already uses, the checkpoint copy) come last and count in the sum.
 std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra);

@@ -92,7 +92,7 @@ Trainer::Trainer(RunRequest request, World& world)
     require_same_parameters(*named.checkpoint, m, "model.restore_from_path");
     restored_ = std::move(named.checkpoint);
   }
-  // First, because it is quick: the samples of a long run take minutes to index.
+  // First, because it is quick: indexing the samples of a long run takes a while.
   plan_ = plan_memory(engine_settings(settings_), *backend_, micro_batches_of(m.global_batch_size), place_);
   if (settings_.exp_manager.create_checkpoint_callback) other_memory_.emplace_back("checkpoint copy", plan_.checkpoint_copy);
   auto memory = plan_.rows();
@@ -169,6 +169,7 @@ void Trainer::announce() {
   say(fmt::format("data    {}: {} training samples, {} threads ahead of the step", model_.data.data_impl,
                   format_count(static_cast<double>(train_data_->size())), std::max<int64_t>(model_.data.num_workers, 1)));
   say(layout_lines());
+  if (mesh_.size() > 1) say("overlap " + overlaps_text(settings_));
   say(memory_table(plan_, other_memory_));
   say("rates   " + rates_.description());
   if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));

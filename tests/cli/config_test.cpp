@@ -139,5 +139,39 @@ TEST(ConfigCommand, ThePageOfSettingsIsUpToDate) {
   EXPECT_EQ(file_text(TRIREME_SOURCE_DIR "/docs/settings.md"), run_program("config --markdown").output);
 }
 
+constexpr const char* kPipeline =
+    "config demo --schedule trainer.devices=2 model.pipeline_model_parallel_size=2 model.num_layers=4 model.global_batch_size=6 "
+    "model.micro_batch_size=2 ";
+
+TEST(ConfigCommand, DrawsTheSchedule) {
+  const auto drawn = run_program(kPipeline, kShipped);
+  EXPECT_EQ(drawn.status, 0);
+  EXPECT_TRUE(contains(drawn.output,
+                       "1f1b: 2 pipeline ranks, 3 micro-batches a step, 2 layers a rank\n"
+                       "bubble 33.3% of the work (closed form 33.3%), 6 messages, 12 units of time\n"
+                       "stage 0  f0 f1 ......b0--- f2 b1--- ...b2--- \n"
+                       "stage 1  ...f0 b0--- f1 b1--- f2 b2--- ......\n"))
+      << drawn.output;
+}
+
+TEST(ConfigCommand, DrawsUnevenStages) {
+  const auto drawn = run_program(std::string(kPipeline) + "model.num_layers_in_last_pipeline_stage=1", kShipped);
+  EXPECT_EQ(drawn.status, 0);
+  EXPECT_TRUE(contains(drawn.output, "layers 3, 1\n")) << drawn.output;
+}
+
+TEST(ConfigCommand, PrintsTheScheduleAsJson) {
+  const auto printed =
+      run_program(std::string(kPipeline) + "model.pipeline_schedule=zb-h1 model.overlap_p2p_comm=true --json", kShipped);
+  ASSERT_EQ(printed.status, 0) << printed.output;
+  const auto json = nlohmann::json::parse(printed.output);
+  EXPECT_EQ(json["schedule"], "zb-h1");
+  EXPECT_EQ(json["stages"].size(), 2u);
+  EXPECT_EQ(json["stages"][0].size(), 9u);  // forward, and two halves of backward, of three micro-batches
+  EXPECT_DOUBLE_EQ(json["bubble"].get<double>(), json["bubble_closed_form"].get<double>());
+  EXPECT_EQ(json["stages"][1][0],
+            nlohmann::json({{"action", "forward"}, {"micro_batch", 0}, {"chunk", 0}, {"begin", 1.0}, {"end", 2.0}}));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -16,7 +16,7 @@ class EngineFixture {
   EngineFixture(const EngineSettings& settings, std::unique_ptr<Backend> backend, Mesh mesh, const MeshPlace& place)
       : backend_(std::move(backend)),
         mesh_(std::move(mesh)),
-        plan_(plan_memory(settings, *backend_, micro_batches(settings.model, place.shape), place)),
+        plan_(plan_memory(settings, *backend_, micro_batches(settings.model, place.shape), place, &planned_)),
         arenas_(Arenas::like(plan_.arenas, *backend_)),
         scratch_("scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); }),
         engine_(settings, *backend_, mesh_, arenas_) {
@@ -54,6 +54,7 @@ class EngineFixture {
   }
 
   const MemoryPlan& plan() const { return plan_; }
+  const StepLog& planned() const { return planned_; }
   const Arenas& arenas() const { return arenas_; }
 
  private:
@@ -63,6 +64,7 @@ class EngineFixture {
 
   std::unique_ptr<Backend> backend_;
   Mesh mesh_;
+  StepLog planned_;
   MemoryPlan plan_;
   Arenas arenas_;
   Arena scratch_;

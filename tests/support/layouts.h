@@ -96,12 +96,12 @@ inline void run_rank(const Layout& layout, int steps, World& world, RankRun& run
   TracedCpu cpu(world, run.executed);
   const EngineSettings settings{.model = layout.model, .precision = layout.precision, .gradient_clip = 1.0};
   EngineFixture engine(settings, cpu.backend(), traced(Mesh::of(layout.shape, world), run.executed), {layout.shape, rank});
-  run.planned = engine.plan().log;
+  run.planned = engine.planned();
   using Kind = Arena Arenas::*;
   for (const Kind kind :
        {&Arenas::parameters, &Arenas::gradients, &Arenas::masters, &Arenas::states, &Arenas::activations, &Arenas::scratch})
     EXPECT_EQ((engine.arenas().*kind).used(), (engine.plan().arenas.*kind).peak()) << (engine.arenas().*kind).name();
-  run.executed.records.clear();
+  run.executed.clear();
   StepLog first_step;
   const ModelSettings& model = layout.model;
   for (int step = 0; step < steps; ++step) {
@@ -152,8 +152,9 @@ inline Layout on_one_rank(Layout layout) {
   return layout;
 }
 
-// f32 sums of the same terms in another order: a relative difference of some 1e-7, which a step of training multiplies.
-constexpr double kLayoutTolerance = 2e-5;
+// f32 sums of the same terms in another order: a relative difference of some 1e-8 of the loss, which training multiplies. In five
+// steps losses were seen to differ by 2e-7 at most, gradient norms by 3e-6.
+constexpr double kLayoutTolerance = 2e-6;
 
 // Losses and gradient norms of `steps` steps are those of one rank, and all ranks report the same.
 inline void expect_same_as_one_rank(const Layout& layout, const std::vector<RankRun>& runs, const RankRun& one_rank) {

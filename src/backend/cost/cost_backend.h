@@ -47,11 +47,11 @@ class CostBackend final : public Backend {
 
   void set_scratch(Stream, Tensor) override {}
   Event record(Stream stream, const char* name) override {
-    log_.records.push_back({.kind = RecordKind::event, .name = name, .stream = stream});
+    log_.add({.kind = RecordKind::event, .name = name, .stream = stream});
     return {name, stream, 0};
   }
   void wait(Stream stream, const Event& event) override {
-    log_.records.push_back({.kind = RecordKind::wait, .name = event.name, .stream = stream});
+    log_.add({.kind = RecordKind::wait, .name = event.name, .stream = stream});
   }
   void synchronize(const Event&) override {}
   Memory allocate(int64_t) override { return {}; }
@@ -65,7 +65,7 @@ class CostBackend final : public Backend {
  private:
   template <class Op>
   void record_op(Stream stream, const Op& op) {
-    log_.records.push_back(record_of(stream, op));
+    log_.add(record_of(stream, op));
     scratch_peak_ = std::max(scratch_peak_, target_.scratch_bytes(op));
   }
 

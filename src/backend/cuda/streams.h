@@ -31,7 +31,7 @@ class Streams {
     std::array<cudaEvent_t, kEvents> events{};
     uint64_t recorded = 0;
   };
-  static constexpr size_t kLines = 8;
+  static constexpr size_t kLines = 12;
   static size_t index(Stream stream) { return static_cast<size_t>(stream.kind) + static_cast<size_t>(stream.edge); }
   const Line& line(Stream stream) const { return lines_[index(stream)]; }
   Line& line(Stream stream) { return lines_[index(stream)]; }

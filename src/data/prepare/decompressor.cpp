@@ -1,5 +1,7 @@
 // The three compressed streams, behind one loop: take bytes of the source into a buffer, unfold them into the caller's memory.
+#ifdef TRIREME_HAS_LZMA
 #include <lzma.h>
+#endif
 #include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -122,6 +124,7 @@ class GzipDecompressor final : public Decompressor {
   z_stream stream_{};
 };
 
+#ifdef TRIREME_HAS_LZMA
 class XzDecompressor final : public Decompressor {
  public:
   XzDecompressor(ByteSource& source, int64_t memory) : Decompressor(source) {
@@ -151,6 +154,7 @@ class XzDecompressor final : public Decompressor {
 
   lzma_stream stream_ = LZMA_STREAM_INIT;
 };
+#endif
 
 }  // namespace
 
@@ -161,7 +165,11 @@ std::unique_ptr<ByteSource> open_decompressor(Compression compression, ByteSourc
     case Compression::gzip:
       return std::make_unique<GzipDecompressor>(source);
     case Compression::xz:
+#ifdef TRIREME_HAS_LZMA
       return std::make_unique<XzDecompressor>(source, memory);
+#else
+      throw UserError("this build reads no .xz files: liblzma was not there when it was made");
+#endif
     case Compression::none:
       break;
   }
