@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/config_schedule.h"
 #include "cli/recipe_arguments.h"
@@ -52,7 +53,7 @@ void print_resolved(const ConfigArguments& arguments) {
     report["data_parallel_size"] = recipe.settings.data_parallel_size();
     report["without_effect"] = recipe.ignored_keys;
     report["needs"] = missing.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(missing);
-    fmt::print("{}\n", report.dump(2));
+    print_json(report);
     return;
   }
   if (!recipe.ignored_keys.empty()) fmt::print(stderr, "without effect here: {}\n", fmt::join(recipe.ignored_keys, ", "));
@@ -83,7 +84,7 @@ void add_config_command(CLI::App& app, int& status) {
     if (arguments->markdown)
       fmt::print("{}", settings_page());
     else if (arguments->keys)
-      fmt::print("{}", arguments->json ? settings_json().dump(2) + "\n" : settings_help());
+      fmt::print("{}", arguments->json ? json_text(settings_json()) + "\n" : settings_help());
     else if (arguments->schedule)
       print_schedule(arguments->recipe.resolve().settings, arguments->json ? ScheduleFormat::json : ScheduleFormat::drawing);
     else

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/terminal.h"
 #include "train/run_size.h"
 #include "train/schedule_replay.h"
@@ -186,7 +187,7 @@ void print_schedule(const Settings& settings, ScheduleFormat format) {
   const Pipeline pipeline = pipeline_of(settings.model, stages, run_size(settings).micro_batches);
   const Replay played = replay(pipeline, layer_time(settings.model, stages));
   if (format == ScheduleFormat::json)
-    fmt::print("{}\n", as_json(settings, pipeline, played).dump(2));
+    print_json(as_json(settings, pipeline, played));
   else
     draw(settings, pipeline, played);
 }

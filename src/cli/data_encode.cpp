@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/data_commands.h"
 #include "cli/tokenizer_options.h"
 #include "data/json_text.h"
@@ -128,9 +129,7 @@ std::vector<int32_t> read_tokens(std::string_view text, std::string_view where) 
 }
 
 // Text as a JSON string: what is not UTF-8, a character cut in two, becomes U+FFFD.
-std::string json_line(const std::string& text) {
-  return nlohmann::json{{"text", text}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string json_line(const std::string& text) { return json_text(nlohmann::json{{"text", text}}, kOneLine) + "\n"; }
 
 int decode(const EncodeArguments& arguments) {
   const auto tokenizer = arguments.tokenizer.load();

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "cli/data_commands.h"
 #include "fetch/fetch.h"
@@ -62,7 +63,7 @@ int finish(const FetchReport& report, const TransferArguments& arguments, const 
   for (const FetchedFile& file : report.files)
     if (file.outcome == Outcome::failed) fmt::print(stderr, "trireme: {}\n", file.error);
   if (arguments.json) {
-    fmt::print("{}\n", to_json(report).dump(2));
+    print_json(to_json(report));
   } else {
     const double rate = report.seconds > 0 ? static_cast<double>(report.bytes_brought) / report.seconds / 1e6 : 0;
     fmt::print("{} {} in {} ({:.1f} MB/s): {} files {}, {} unchanged, {} failed{}\n", verb, format_bytes(report.bytes_brought),
@@ -75,7 +76,7 @@ int finish(const FetchReport& report, const TransferArguments& arguments, const 
 
 int show_plan(const FetchPlan& plan, const TransferArguments& arguments) {
   if (arguments.json) {
-    fmt::print("{}\n", to_json(plan).dump(2));
+    print_json(to_json(plan));
     return kDone;
   }
   for (const FetchEntry& entry : plan.entries) {
@@ -113,7 +114,7 @@ int push(PushRequest request, TransferArguments& arguments) {
   const PushPlan plan = plan_push(request);
   if (!arguments.dry_run) return finish(transfer(plan, arguments), arguments, "pushed");
   if (arguments.json) {
-    fmt::print("{}\n", to_json(plan).dump(2));
+    print_json(to_json(plan));
     return kDone;
   }
   for (const PushEntry& entry : plan.entries)
@@ -133,9 +134,8 @@ void add_data_fetch_command(CLI::App& data, int& status) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = data.add_subcommand(
       "fetch",
-      "Copy files from the web, from s3://, gs:// and az://, or from folders. What is there already is not copied again; what "
-      "was\n"
-      "cut off goes on where it stopped.\n\n"
+      "Copy files from the web, from s3://, gs:// and az://, or from folders.\n"
+      "What is there already is not copied again; what was cut off goes on where it stopped.\n\n"
       "examples:  trireme data fetch /usr/share/common-licenses/GPL-3 --output texts\n"
       "           trireme data fetch https://huggingface.co/gpt2/resolve/main/vocab.json --output bpe\n"
       "           trireme data fetch 's3://bucket/pile/*.jsonl.zst' --output pile --sha256 SHA256SUMS --parallel 16\n");
@@ -160,12 +160,12 @@ void add_data_push_command(CLI::App& data, int& status) {
     std::vector<std::string> paths;
   };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = data.add_subcommand(
-      "push",
-      "Copy files to s3://, gs:// or az:// with the tool that is installed for it, or to a folder. What is there already is not\n"
-      "copied again.\n\n"
-      "examples:  trireme data push /usr/share/common-licenses/GPL-3 texts\n"
-      "           trireme data push tokens/ s3://bucket/pile-tokens/ --dry-run\n");
+  CLI::App* command =
+      data.add_subcommand("push",
+                          "Copy files to s3://, gs:// or az:// with the tool that is installed for it, or to a folder.\n"
+                          "What is there already is not copied again.\n\n"
+                          "examples:  trireme data push /usr/share/common-licenses/GPL-3 texts\n"
+                          "           trireme data push tokens/ s3://bucket/pile-tokens/ --dry-run\n");
   command->add_option("path", arguments->paths, "files, folders and globs, and last of all where to put them")
       ->required()
       ->expected(2, 1 << 20);

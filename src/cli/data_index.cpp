@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "cli/data_commands.h"
 #include "cli/data_text.h"
@@ -52,7 +53,7 @@ int index(const SampleArguments& arguments) {
   json["index_mapping_dir"] = folder.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(folder);
   json["seconds"] = seconds;
   if (arguments.json) {
-    fmt::print("{}\n", json.dump(2));
+    print_json(json);
     return kDone;
   }
   for (const auto& [name, split] : json["splits"].items())
@@ -73,7 +74,7 @@ void print_sample(const SampleArguments& arguments, const Tokenizer* tokenizer, 
     nlohmann::ordered_json json{
         {"sample", arguments.sample}, {"split", arguments.split}, {"tokens", tokens}, {"targets", targets}};
     if (tokenizer != nullptr) json["text"] = tokenizer->decode(tokens);
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json(json, kOneLine);
     return;
   }
   fmt::print("sample {} of {}, {} tokens; a target of {} takes no part in the loss\n", arguments.sample, arguments.split,
@@ -116,9 +117,8 @@ void add_data_index_command(CLI::App& data, int& status) {
   auto arguments = std::make_shared<SampleArguments>();
   CLI::App* command = add_recipe_command(
       data, *arguments, "index",
-      "Make the sample indices of a recipe, so that training starts at once: .npy files under the names that Megatron core or "
-      "NeMo\n"
-      "give them. What is there and fits is kept.\n\n"
+      "Make the sample indices of a recipe, so that training starts at once.\n"
+      "They are .npy files under the names that Megatron core or NeMo give them. What is there and fits is kept.\n\n"
       "examples:  trireme data index gpt3/126m model.data.data_impl=mmap model.data.data_prefix=[my_text_document]\n"
       "           trireme data index recipe.yaml trainer.max_steps=1000 model.data.index_mapping_dir=indices\n");
   command->callback([arguments, &status] { status = index(*arguments); });

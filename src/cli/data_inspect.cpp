@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/terminal.h"
 #include "base/units.h"
 #include "cli/data_commands.h"
@@ -121,7 +122,7 @@ int inspect(const InspectArguments& arguments) {
     else
       print_text(data, lengths, tokenizer.get(), arguments.documents);
   }
-  if (arguments.json) fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (arguments.json) print_json(all);
   return kDone;
 }
 

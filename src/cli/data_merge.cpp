@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/data_commands.h"
 #include "cli/data_progress.h"
 #include "data/indexed_dataset.h"
@@ -30,7 +31,7 @@ nlohmann::ordered_json json_of(const std::string& output, const CopyTotals& tota
 
 void report(const CopyArguments& arguments, const nlohmann::ordered_json& outputs) {
   if (arguments.json) {
-    fmt::print("{}\n", outputs.dump(2));
+    print_json(outputs);
     return;
   }
   for (const auto& output : outputs)

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/data_commands.h"
 #include "data/prepare/prepare.h"
 #include "data/prepare/report.h"
@@ -53,7 +54,7 @@ int prepare_files(PrepareArguments arguments) {
   const auto tokenizer = load_tokenizer(
       settings.tokenizer, {.specials = arguments.special_tokens ? SpecialTokens::recognised : SpecialTokens::ordinary});
   const PrepareResult result = prepare_data(settings, *tokenizer, hooks);
-  if (arguments.json) fmt::print("{}\n", result.report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (arguments.json) print_json(result.report);
   if (result.outcome == PrepareOutcome::stopped) {
     fmt::print(stderr, "stopped; the same command goes on from here\n");
     return kStoppedAfterSaving;

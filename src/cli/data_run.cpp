@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/json.h"
 #include "cli/data_commands.h"
 #include "data/recipe/run_recipe.h"
 #include "fetch/progress_bar.h"
@@ -40,7 +41,7 @@ int run_recipe(RunArguments arguments) {
                                   bar.clear();
                               }};
   const RecipeResult result = run_data_recipe(run, hooks);
-  if (arguments.json) fmt::print("{}\n", result.report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (arguments.json) print_json(result.report);
   if (result.outcome == RecipeOutcome::stopped) {
     fmt::print(stderr, "stopped; the same command goes on from here\n");
     return kStoppedAfterSaving;
@@ -54,9 +55,10 @@ void add_data_run_command(CLI::App& data, int& status) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = data.add_subcommand(
       "run",
-      "Make a dataset by its name: download its files and vocabulary, and tokenize them. Says beforehand what it will read, "
-      "write\n"
-      "and take. A run that was stopped or killed goes on when the same command is given again.\n\n"
+      "Make a dataset by its name: download its files and vocabulary, and tokenize them.\n"
+      "Says beforehand what it will read, write and take. A run that was stopped or killed goes on when the same command is "
+      "given "
+      "again.\n\n"
       "examples:  trireme data run data/pile --files 0-1 --output pile --dry-run\n"
       "           trireme data run data/openwebtext --output owt --keep-downloads\n"
       "           trireme data run data/pile --url https://mirror/pile/train --url s3://bucket/pile --output pile\n");

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/data_commands.h"
 #include "data/json_text.h"
 #include "data/tokenizer/bpe_trainer.h"
@@ -117,7 +118,7 @@ int train_tokenizer(const TrainTokenizerArguments& arguments) {
     const nlohmann::json facts = {{"output", arguments.output}, {"vocabulary", size},       {"merges", vocabulary.merges.size()},
                                   {"bytes", counter.bytes()},   {"words", counter.words()}, {"distinct_words", distinct},
                                   {"seconds", seconds}};
-    fmt::print("{}\n", facts.dump());
+    print_json(facts);
     return kDone;
   }
   fmt::print("{} bytes, {} words, {} of them different\n", counter.bytes(), counter.words(), distinct);

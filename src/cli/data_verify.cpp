@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "cli/data_commands.h"
 #include "cli/data_progress.h"
@@ -56,7 +57,7 @@ int verify(const VerifyArguments& arguments) {
     }
     all.push_back(std::move(json));
   }
-  if (arguments.json) fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (arguments.json) print_json(all);
   if (bad == 0) return kDone;
   if (bad > 1) throw UserError("{} of {} datasets are bad; the first: {}", bad, arguments.prefixes.size(), first_fault);
   throw UserError("{}", first_fault);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/units.h"
 #include "cli/command.h"
 #include "convert/hf_export.h"
@@ -48,7 +49,7 @@ int export_model(const ExportArguments& arguments) {
                                           {"folded", exported.folded()},
                                           {"output", output.string()},
                                           {"written", !arguments.dry_run}};
-    fmt::print("{}\n", facts.dump(2));
+    print_json(facts);
     return kDone;
   }
   fmt::print("model      {}, {} parameters, of {}\n", exported.model().family->name,
@@ -87,7 +88,7 @@ int import_model(const ImportArguments& arguments) {
                                     {"output", output.string()},
                                     {"written", !arguments.dry_run}};
     if (!arguments.dry_run) facts["tokenizer"] = tokenizer;
-    fmt::print("{}\n", facts.dump(2));
+    print_json(facts);
     return kDone;
   }
   fmt::print("model      {}, {} parameters: {} layers, {} wide, {} heads, vocabulary {}, stored as {}\n",

@@ -1,11 +1,14 @@
 // trireme generate: text from a checkpoint.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.h"
 #include "cli/command.h"
 #include "data/recipe_tokenizer.h"
 #include "data/tokenizer/load_tokenizer.h"
@@ -23,6 +26,7 @@ struct GenerateArguments {
   int64_t tokens = 200;
   SamplingSettings sampling;
   int64_t threads = 0;
+  bool json = false;
 };
 
 // What goes into the model and how its tokens are shown: text, or with --prompt-tokens the numbers themselves.
@@ -73,37 +77,69 @@ Prompt text_prompt(const GenerateArguments& arguments, const ModelSettings& mode
   return prompt;
 }
 
+// How many tokens the model may see, those of the prompt included.
+int64_t room_for(const GenerateArguments& arguments, const ModelSettings& model, int64_t prompt_length) {
+  const int64_t context = model.position_embedding_type == PositionEmbedding::learned_absolute ? model.max_position_embeddings
+                                                                                               : model.encoder_seq_length;
+  if (prompt_length >= context)
+    throw UserError("the prompt has {} tokens; this model sees at most {}, so use fewer than that", prompt_length, context);
+  if (prompt_length + arguments.tokens > context)
+    fmt::print(stderr, "the model sees {} tokens, so {} are generated\n", context, context - prompt_length);
+  return std::min(context, prompt_length + arguments.tokens);
+}
+
+struct Continuation {
+  std::vector<int32_t> tokens;  // without those of the prompt
+  std::string text;             // as it is shown
+  bool ended = false;           // by the token that ends a text, which is left out
+};
+
+// Draws until there are `capacity` tokens with those of the prompt, and hands the text of each to `drawn`.
+template <class Drawn>
+Continuation continue_prompt(Generator& generator, const Prompt& prompt, const SamplingSettings& sampling, int64_t capacity,
+                             const Drawn& drawn) {
+  Continuation result;
+  std::span<const int32_t> next = prompt.tokens;
+  while (std::ssize(prompt.tokens) + std::ssize(result.tokens) < capacity) {
+    const auto logits = generator.feed(next);
+    const int32_t token = sample_token(logits, sampling, generator.length());
+    result.ended = token == prompt.end;
+    if (result.ended) break;
+    const std::string text = prompt.show(token);
+    drawn(text);
+    result.text += text;
+    result.tokens.push_back(token);
+    next = std::span(result.tokens).last(1);
+  }
+  return result;
+}
+
 int generate(const GenerateArguments& arguments) {
   const NewestCheckpoint found = open_named_checkpoint(arguments.run);
   for (const std::string& line : found.skipped) fmt::print(stderr, "warning: {}\n", line);
   Settings settings = settings_of(*found.checkpoint);
   settings.trainer.threads = arguments.threads;
-  const ModelSettings& m = settings.model;
+  const ModelSettings& model = settings.model;
   const Prompt prompt =
-      arguments.prompt_tokens.empty() ? text_prompt(arguments, m) : numbers_prompt(arguments.prompt_tokens, m.vocab_size);
-  std::vector<int32_t> tokens = prompt.tokens;
-  const int64_t context =
-      m.position_embedding_type == PositionEmbedding::learned_absolute ? m.max_position_embeddings : m.encoder_seq_length;
-  const auto prompt_length = static_cast<int64_t>(tokens.size());
-  if (prompt_length >= context)
-    throw UserError("the prompt has {} tokens; this model sees at most {}, so use fewer than that", prompt_length, context);
-  const int64_t capacity = std::min(context, prompt_length + arguments.tokens);
-  if (capacity < prompt_length + arguments.tokens)
-    fmt::print(stderr, "the model sees {} tokens, so {} are generated\n", context, capacity - prompt_length);
-
-  LoadedModel model(*found.checkpoint, settings, capacity);
-  fmt::print("{}", prompt.shown);
-  for (std::span<const int32_t> next = tokens; model.generator().length() + static_cast<int64_t>(next.size()) < capacity + 1;) {
-    const auto logits = model.generator().feed(next);
-    const int32_t token = sample_token(logits, arguments.sampling, model.generator().length());
-    if (token == prompt.end) break;
-    tokens.push_back(token);
-    next = std::span(tokens).last(1);
-    fmt::print("{}", prompt.show(token));
+      arguments.prompt_tokens.empty() ? text_prompt(arguments, model) : numbers_prompt(arguments.prompt_tokens, model.vocab_size);
+  const int64_t capacity = room_for(arguments, model, std::ssize(prompt.tokens));
+  LoadedModel loaded(*found.checkpoint, settings, capacity);
+  const auto show = [&](const std::string& text) {
+    if (arguments.json) return;
+    fmt::print("{}", text);
     std::fflush(stdout);
-    if (static_cast<int64_t>(tokens.size()) >= capacity) break;
-  }
-  fmt::print("\n");
+  };
+  show(prompt.shown);
+  const Continuation result = continue_prompt(loaded.generator(), prompt, arguments.sampling, capacity, show);
+  show("\n");
+  if (arguments.json)
+    print_json(nlohmann::ordered_json{{"checkpoint", found.checkpoint->folder.string()},
+                                      {"step", found.checkpoint->manifest.info.step},
+                                      {"prompt", prompt.shown},
+                                      {"prompt_tokens", prompt.tokens},
+                                      {"text", result.text},
+                                      {"tokens", result.tokens},
+                                      {"ended", result.ended}});
   return kDone;
 }
 
@@ -143,6 +179,7 @@ void add_generate_command(CLI::App& app, int& status) {
   command->add_option("--threads", arguments->threads, "CPU threads; 0: all this process may use")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
+  command->add_flag("--json", arguments->json, "print text and tokens as JSON, when all are there");
   command->callback([arguments, &status] { status = generate(*arguments); });
 }
 

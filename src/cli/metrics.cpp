@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/report_options.h"
 #include "report/read_run.h"
@@ -56,7 +57,7 @@ void print_metrics(const MetricsArguments& arguments) {
   if (arguments.json) {
     nlohmann::ordered_json json;
     for (const RunMetrics& run : all) json["runs"].push_back(to_json(run));
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json(json);
   } else if (is_reference_call(arguments)) {
     fmt::print("{}", reference_lines(all.front()));
   } else if (all.size() == 1) {
@@ -73,7 +74,7 @@ void add_metrics_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("metrics",
                          "Step time, tokens/s, TFLOP/s and MFU of runs, from their logs: ours, NeMo's and LitGPT's.\n\n"
-                         "examples:  trireme metrics results/demo\n"
+                         "examples:  trireme metrics runs/demo\n"
                          "           trireme metrics RUN OTHER_RUN --accelerator_type h200 --json\n"
                          "           trireme metrics --file dllogger.json --batch_size 2048 --num_accelerators 256 \\\n"
                          "                           --model_type gpt3-175b --accelerator_type h100 --precision fp8\n");

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "cli/command.h"
 #include "config/recipe.h"
@@ -185,7 +186,7 @@ std::string in_full(const Listed& one) {
   for (const auto& [key, value] : json.items()) {
     std::string label = key.substr(1);
     std::ranges::replace(label, '/', ' ');
-    text += fmt::format("{:<{}}  {}\n", label, width, value.is_string() ? value.get<std::string>() : value.dump());
+    text += fmt::format("{:<{}}  {}\n", label, width, value.is_string() ? value.get<std::string>() : json_text(value, kOneLine));
   }
   return text;
 }
@@ -205,7 +206,7 @@ void print_recipes(const RecipesArguments& arguments) {
   if (arguments.json) {
     auto array = nlohmann::ordered_json::array();
     for (const Listed& one : list) array.push_back(as_json(one));
-    fmt::print("{}\n", array.dump(2));
+    print_json(array);
   } else if (arguments.markdown) {
     fmt::print("{}", as_markdown(list));
   } else {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/report_options.h"
@@ -61,8 +62,7 @@ void write_report_page(const ReportArguments& arguments) {
   for (const ReportedRun& run : report.runs)
     for (const std::string& warning : run.metrics.facts.warnings) fmt::print(stderr, "warning: {}: {}\n", run.log.name, warning);
   if (arguments.json)
-    fmt::print("{}\n",
-               facts_json(report, arguments.output, html.size()).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(facts_json(report, arguments.output, html.size()));
   else
     fmt::print("{}: {} run{}, {} charts, {}\n", arguments.output, report.runs.size(), report.runs.size() == 1 ? "" : "s",
                report.charts.size(), format_bytes(static_cast<int64_t>(html.size())));
@@ -75,7 +75,7 @@ void add_report_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("report",
                          "Draw runs, ours, NeMo's or LitGPT's, as one page of charts that needs no network.\n\n"
-                         "examples:  trireme report results/demo\n"
+                         "examples:  trireme report runs/demo\n"
                          "           trireme report RUN OTHER_RUN --output compared.html\n"
                          "           trireme report dllogger.json --num_accelerators 256 --accelerator_type h100\n");
   command->add_option("runs", arguments->runs, "folders of runs, or a dllogger.json, TensorBoard event file or metrics.csv")

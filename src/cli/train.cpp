@@ -11,6 +11,7 @@
 #include "comm/control.h"
 #include "config/runnable.h"
 #include "config/settings_printer.h"
+#include "config/tree_json.h"
 #include "config/yaml.h"
 #include "data/open_dataset.h"
 #include "train/fit.h"
@@ -29,27 +30,10 @@ struct TrainArguments {
   bool json = false;
 };
 
-nlohmann::json json_of(const Tree& value) {
-  switch (value.kind()) {
-    case Tree::Kind::null:
-      return nullptr;
-    case Tree::Kind::boolean:
-      return value.boolean();
-    case Tree::Kind::integer:
-      return value.integer();
-    case Tree::Kind::real:
-      return value.real();
-    case Tree::Kind::string:
-      return value.string();
-    default:
-      return value.text();
-  }
-}
-
 // The model's settings as log files name them: cfg/optim/lr.
 void flatten(const Tree& tree, const std::string& path, LoggedParameters& out) {
   if (!tree.is_map()) {
-    out.emplace_back(path, json_of(tree));
+    out.emplace_back(path, scalar_json(tree));
     return;
   }
   for (const Tree::Entry& entry : tree.map()) flatten(entry.value, path + "/" + entry.key, out);

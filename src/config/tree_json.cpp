@@ -30,4 +30,19 @@ nlohmann::ordered_json to_json(const Tree& tree) {
   return nullptr;
 }
 
+nlohmann::json scalar_json(const Tree& value) {
+  switch (value.kind()) {
+    case Tree::Kind::null:
+      return nullptr;
+    case Tree::Kind::boolean:
+      return value.boolean();
+    case Tree::Kind::integer:
+      return value.integer();
+    case Tree::Kind::real:
+      return value.real();
+    default:
+      return value.text();
+  }
+}
+
 }  // namespace trireme

@@ -6,8 +6,10 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "config/settings_printer.h"
 #include "config/settings_reader.h"
+#include "config/tree_json.h"
 #include "config/validate.h"
 #include "train/checkpoint_json.h"
 
@@ -15,21 +17,6 @@ namespace trireme {
 namespace {
 
 using nlohmann::json;
-
-json json_of(const Tree& value) {
-  switch (value.kind()) {
-    case Tree::Kind::null:
-      return nullptr;
-    case Tree::Kind::boolean:
-      return value.boolean();
-    case Tree::Kind::integer:
-      return value.integer();
-    case Tree::Kind::real:
-      return value.real();
-    default:
-      return value.text();
-  }
-}
 
 Tree tree_of(const json& value, const std::string& where) {
   if (value.is_null()) return {};
@@ -57,7 +44,7 @@ std::string spellings(const ConfigRow& row, const char* ConfigRow::Name::*side) 
 }
 
 json to_theirs(const ConfigRow& row, const Tree& value) {
-  if (row.names.empty()) return json_of(value);
+  if (row.names.empty()) return scalar_json(value);
   const auto name = std::ranges::find_if(row.names, [&](const ConfigRow::Name& n) { return value.text() == n.ours; });
   CHECK(name != row.names.end());  // require_family has looked
   return name->theirs;
@@ -224,7 +211,7 @@ HfModel read_hf_config(const std::string& text, const std::string& where) try {
     if (row.ours != nullptr)
       recipe.set(row.ours, to_ours(row, value, key));
     else if (value != row.absent)
-      throw UserError("{}={} is not supported; only {} is", key, json_excerpt(value), row.absent.dump());
+      throw UserError("{}={} is not supported; only {} is", key, json_excerpt(value), json_text(row.absent, kOneLine));
   }
   recipe.set("model.encoder_seq_length", *recipe.find("model.max_position_embeddings"));
   if (family.rotary.base != nullptr) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "config/settings_printer.h"
 #include "config/settings_reader.h"
 #include "config/yaml.h"
@@ -125,7 +126,7 @@ std::string HfExport::index_json() const {
   nlohmann::ordered_json index = {{"metadata", {{"total_size", bytes()}}}, {"weight_map", nlohmann::ordered_json::object()}};
   for (const Shard& shard : shards_)
     for (const MappedTensor& tensor : shard.tensors) index["weight_map"][tensor.theirs] = shard.file;
-  return index.dump(2) + "\n";
+  return json_text(index) + "\n";
 }
 
 void HfExport::write(const std::filesystem::path& output) const {
@@ -135,7 +136,7 @@ void HfExport::write(const std::filesystem::path& output) const {
   const auto put = [&](const std::string& name, const std::string& text) {
     atomic_write(folder.temporary() / name, bytes_of(text));
   };
-  put("config.json", write_hf_config(model_, {.dtype = torch_name(dtype_), .end_token = tokenizer_.end_token}).dump(2) + "\n");
+  put("config.json", json_text(write_hf_config(model_, {.dtype = torch_name(dtype_), .end_token = tokenizer_.end_token})) + "\n");
   for (const auto& [name, text] : tokenizer_.texts) put(name, text);
   for (const auto& [file, name] : tokenizer_.copies) put(name, read_file(file, int64_t{1} << 28));
   for (const Shard& shard : shards_) write_shard(folder.temporary(), shard);

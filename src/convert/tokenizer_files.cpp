@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "train/checkpoint_json.h"
 
 namespace trireme {
@@ -34,7 +35,7 @@ std::string config_json(const char* tokenizer_class) {
                                {"unk_token", kEndOfText},
                                {"add_prefix_space", false},
                                {"clean_up_tokenization_spaces", false}};
-  return config.dump(2) + "\n";
+  return json_text(config) + "\n";
 }
 
 std::string named(const Tree& recipe, const char* key) {
@@ -83,7 +84,7 @@ std::string byte_tokenizer_json() {
                                     {"unk_token", nullptr},
                                     {"vocab", vocabulary},
                                     {"merges", ordered_json::array()}}}};
-  return tokenizer.dump(1) + "\n";
+  return json_text(tokenizer, 1) + "\n";
 }
 
 TokenizerFiles tokenizer_of(const Tree& recipe) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "fetch/transfer_error.h"
 
 namespace trireme {
@@ -112,7 +113,7 @@ ObjectPage parse_az_page(const std::string& xml) {
 
 ObjectPage parse_gs_page(const std::string& json) {
   try {
-    const auto answer = nlohmann::json::parse(json);
+    const auto answer = parse_json(json);
     ObjectPage page{.objects = {}, .next = answer.value("nextPageToken", "")};
     for (const auto& item : answer.value("items", nlohmann::json::array()))
       page.objects.push_back(

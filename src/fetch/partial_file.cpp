@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "fetch/transfer_error.h"
 
 namespace trireme {
@@ -60,7 +61,7 @@ bool PartialFile::resume_from_state(const RemoteFile& remote, Resume resume) {
   std::error_code failed;
   if (!remote.ranges || remote.size < 0 || !fs::exists(state_path_, failed)) return false;
   try {
-    const auto state = nlohmann::json::parse(read_file(state_path_, kStateLimit));
+    const auto state = parse_json(read_file(state_path_, kStateLimit));
     const std::string identity = state.at("identity");
     if (state.at("version") != kStateVersion || state.at("size") != remote.size) return false;
     if (resume == Resume::same_file) {
@@ -187,7 +188,7 @@ void PartialFile::save() {
     if (remote_.modified) state["modified"] = *remote_.modified;
   }
   file_.sync();
-  atomic_write(state_path_, bytes_of(state.dump() + "\n"));
+  atomic_write(state_path_, bytes_of(json_text(state, kOneLine) + "\n"));
 }
 
 void PartialFile::hash_ahead() {

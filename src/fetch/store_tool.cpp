@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/subprocess.h"
 #include "config/tree.h"
 
@@ -118,7 +119,7 @@ std::vector<RemoteObject> parse_lines(Kind kind, const std::string& output, cons
       if (auto object = parse_azcopy_line(line, folder_of_key(prefix.path))) objects.push_back(std::move(*object));
       continue;
     }
-    const auto item = nlohmann::json::parse(line);
+    const auto item = parse_json(line);
     if (item.value("type", "file") != "file") continue;
     objects.push_back(
         {without_bucket(item.at("key"), prefix), size_of(item.at("size")), parse_date(item.value("last_modified", ""))});
@@ -130,7 +131,7 @@ std::vector<RemoteObject> parse_lines(Kind kind, const std::string& output, cons
 std::vector<RemoteObject> parse_array(Kind kind, const std::string& output) {
   std::vector<RemoteObject> objects;
   if (trimmed(output).empty()) return objects;
-  const auto answer = nlohmann::json::parse(output);
+  const auto answer = parse_json(output);
   const bool aws = kind == Kind::aws;
   const auto items = aws && answer.is_object() ? answer.value("Contents", nlohmann::json::array()) : answer;
   if (!items.is_array()) return objects;

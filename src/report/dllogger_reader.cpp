@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "report/readers.h"
 
 namespace trireme {
@@ -45,8 +46,8 @@ std::string with_quoted_nonfinite(std::string_view text) {
 
 // Discarded where the text is not a whole JSON value.
 json parse_record(std::string_view text) {
-  json record = json::parse(text, nullptr, false);
-  if (record.is_discarded()) record = json::parse(with_quoted_nonfinite(text), nullptr, false);
+  json record = try_parse_json(text);
+  if (record.is_discarded()) record = try_parse_json(with_quoted_nonfinite(text));
   return record;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/units.h"
 #include "report/page_tables.h"
 #include "report/thinned_series.h"
@@ -42,7 +43,7 @@ nlohmann::ordered_json chart_json(const Chart& chart) {
 
 // JSON inside a script element. "<" stands only in strings there, where its escape means the same and cannot end the element.
 std::string embedded(const nlohmann::ordered_json& json) {
-  const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string text = json_text(json, kOneLine);
   std::string safe;
   for (const char c : text) {
     if (c == '<')

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "config/yaml.h"
 #include "report/readers.h"
 
@@ -129,7 +130,7 @@ std::optional<FoundRun> find_run(const fs::path& top) {
 }
 
 nlohmann::json read_summary(const std::string& path) {
-  nlohmann::json summary = nlohmann::json::parse(read_log_file(path), nullptr, false);
+  nlohmann::json summary = try_parse_json(read_log_file(path));
   return summary.is_object() ? summary : nlohmann::json();
 }
 

@@ -1,4 +1,4 @@
-#include "base/error.h"
+#include "config/tree_json.h"
 #include "config/yaml.h"
 #include "report/readers.h"
 
@@ -6,26 +6,10 @@ namespace trireme {
 namespace {
 
 nlohmann::json json_of(const Tree& value) {
-  switch (value.kind()) {
-    case Tree::Kind::null:
-      return nullptr;
-    case Tree::Kind::boolean:
-      return value.boolean();
-    case Tree::Kind::integer:
-      return value.integer();
-    case Tree::Kind::real:
-      return value.real();
-    case Tree::Kind::string:
-      return value.string();
-    case Tree::Kind::list: {
-      nlohmann::json list = nlohmann::json::array();
-      for (const Tree& element : value.list()) list.push_back(json_of(element));
-      return list;
-    }
-    case Tree::Kind::map:
-      return value.text();  // a map inside a list
-  }
-  CHECK_NEVER("a kind of value that is not there");
+  if (!value.is_list()) return scalar_json(value);
+  nlohmann::json list = nlohmann::json::array();
+  for (const Tree& element : value.list()) list.push_back(json_of(element));
+  return list;
 }
 
 void add_leaves(const Tree& tree, const std::string& path, RunLog& log) {

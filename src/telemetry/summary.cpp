@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 
 namespace trireme {
 namespace {
@@ -105,7 +106,7 @@ int64_t Summary::most_memory() const {
 
 void write_report(const nlohmann::ordered_json& report, const std::string& path, const Notify& notify) {
   try {
-    atomic_write(path, bytes_of(report.dump(2) + "\n"));
+    atomic_write(path, bytes_of(json_text(report) + "\n"));
   } catch (const Failure& failure) {
     if (notify) notify(Severity::warning, failure.what());
   }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/process.h"
 #include "comm/control.h"
 #include "model/parameter_table.h"
@@ -162,7 +163,7 @@ void Trainer::report(const Summary& summary) {
   write_report(summary.json(), folder_.summary().string(), telemetry_->notify());
   if (is_benchmark) write_report(json, folder_.file("benchmark.json").string(), telemetry_->notify());
   if (request_.report_format == ReportFormat::json)
-    fmt::print("{}\n", json.dump(2));
+    print_json(json);
   else
     fmt::print("{}", is_benchmark ? benchmark_text(benchmark_facts(), summary) : summary.text());
   if (timed_ != nullptr && request_.report_format == ReportFormat::text) fmt::print("\n{}", timed_->table());

@@ -195,6 +195,10 @@ TEST_F(TrainTest, GenerateIsRepeatable) {
   EXPECT_EQ(once.status, 0) << once.output;
   EXPECT_EQ(once.output, again.output);
   EXPECT_TRUE(once.output.starts_with("line "));
+  const auto json = nlohmann::json::parse(run_program(command + " --json").output);
+  EXPECT_EQ(json.at("prompt"), "line ");
+  EXPECT_EQ(json.at("step"), 40);
+  EXPECT_TRUE(json.at("tokens").size() == 8 || json.at("ended").get<bool>());
 }
 
 // From text alone: a vocabulary learnt from it, a model trained with it, text written with it.
@@ -243,6 +247,8 @@ TEST_F(TrainTest, MistakesAreAnsweredInOneLine) {
       {"generate " + (folder_ / "used").string() + " --temperature -1", "temperature"},
       {"generate " + (folder_ / "used").string() + " --prompt " + std::string(40, 'x'), "40 tokens"},
       {"", "subcommand"},
+      {"trian demo", "trian is not a command; there are train, generate, config"},
+      {"data inspct x", "inspct is not a command; there are encode"},
   };
   for (const auto& test : cases) {
     const auto result = run_program(test.arguments);

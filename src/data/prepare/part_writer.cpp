@@ -6,6 +6,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/json.h"
 
 namespace trireme::prepare {
 namespace {
@@ -26,11 +27,11 @@ std::string line_of(const PartState& state) {
                      {"text_bytes", state.text_bytes},
                      {"finished", state.finished},
                      {"tally", to_json(state.tally)}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return json_text(line, kOneLine) + "\n";
 }
 
 std::optional<PartState> state_of(std::string_view line) {
-  const json fields = json::parse(line, nullptr, false);
+  const json fields = try_parse_json(line);
   if (!fields.is_object()) return std::nullopt;
   try {
     PartState state;

@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "data/prepare/output_files.h"
 
@@ -140,7 +141,7 @@ void enter_work_folder(Plan& plan) {
   const std::filesystem::path path = plan.work_folder / "plan.json";
   if (!std::filesystem::exists(path)) {
     const json mine = {{"identity", plan.identity}, {"parts", parts_to_json(plan.parts)}};
-    const std::string text = mine.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+    const std::string text = json_text(mine, 1) + "\n";
     // Of ranks that begin together the last one's stays; theirs are the same.
     const std::filesystem::path temporary = partial_name(path);
     File::create(temporary).write(text);
@@ -148,11 +149,11 @@ void enter_work_folder(Plan& plan) {
     sync_folder(plan.work_folder);
     return;
   }
-  const json found = json::parse(read_file(path, kMaxPlanBytes), nullptr, false);
+  const json found = try_parse_json(read_file(path, kMaxPlanBytes));
   if (!found.is_object() || !found.contains("identity") || !found.contains("parts"))
     throw UserError("{} cannot be read; remove the folder to start again", path.string());
   for (const auto& [key, value] : plan.identity.items())
-    if (found["identity"].value(key, json()) != json::parse(value.dump(-1, ' ', false, json::error_handler_t::replace)))
+    if (found["identity"].value(key, json()) != parse_json(json_text(value, kOneLine)))
       throw UserError(
           "{} holds an unfinished run with another value of '{}'; remove the folder to start again, or choose another --output",
           plan.work_folder.string(), key);

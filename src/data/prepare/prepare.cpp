@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/process.h"
 #include "base/units.h"
 #include "data/prepare/assemble.h"
@@ -101,9 +102,9 @@ class Preparation {
   bool is_complete_already() {
     const fs::path path = report_file(settings_);
     if (!fs::exists(path) || !fs::exists(last_file(settings_))) return false;
-    earlier_report_ = json::parse(read_file(path, kMaxReportBytes), nullptr, false);
+    earlier_report_ = try_parse_json(read_file(path, kMaxReportBytes));
     if (!earlier_report_.is_object()) return false;
-    const json mine = json::parse(plan_.identity.dump(-1, ' ', false, json::error_handler_t::replace));
+    const json mine = parse_json(json_text(plan_.identity, kOneLine));
     if (earlier_report_.value("identity", json()) != mine) return false;
     if (settings_.dry_run == DryRun::no) remove_tree(plan_.work_folder);  // what a killed run could not remove any more
     return true;
@@ -221,7 +222,7 @@ class Preparation {
     usage_.assemble_seconds = watch.seconds();
     json result = report(parts);
     result["output"] = files;
-    const std::string text = result.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+    const std::string text = json_text(result, 1) + "\n";
     atomic_write(report_file(settings_), bytes_of(text));
     remove_tree(plan_.work_folder);
     return {PrepareOutcome::complete, result};

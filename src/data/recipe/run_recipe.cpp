@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "data/prepare/output_files.h"
 #include "data/recipe/stage_usage.h"
@@ -273,14 +274,14 @@ class RecipeRunner {
   void load_report() {
     std::error_code failed;
     if (!fs::exists(output_ / "report.json", failed)) return;
-    json earlier = json::parse(read_file(output_ / "report.json", kMaxReportBytes), nullptr, false);
+    json earlier = try_parse_json(read_file(output_ / "report.json", kMaxReportBytes));
     const auto is_list = [&](const char* key) { return earlier.contains(key) && earlier[key].is_array(); };
     if (earlier.is_object() && is_list("stages") && is_list("products")) report_ = std::move(earlier);
   }
 
   void save_report() {
     if (!report_.contains("plan")) report_["plan"] = planned_report();
-    atomic_write(output_ / "report.json", bytes_of(report_.dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
+    atomic_write(output_ / "report.json", bytes_of(json_text(report_) + "\n"));
   }
 
   const RecipeRun& run_;

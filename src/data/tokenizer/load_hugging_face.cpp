@@ -1,6 +1,7 @@
 // tokenizer.json of Hugging Face, the byte-level BPE kind: GPT-2, GPT-NeoX, Llama 3, Qwen and what is built like them. What
 // changes the tokens and is not known here is refused in one line, never passed over.
 #include "base/error.h"
+#include "base/json.h"
 #include "data/tokenizer/load_tokenizer.h"
 #include "data/tokenizer/load_vocabulary.h"
 
@@ -35,7 +36,7 @@ class TokenizerJson {
     if (text_of(model, "type") != "BPE" && !(text_of(model, "type").empty() && model.contains("merges")))
       throw refuse(fmt::format("model type {} is not supported; byte-level BPE is", text_of(model, "type")));
     for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"})
-      if (is_given(model, key)) throw refuse(fmt::format("model.{} = {} is not supported", key, model[key].dump()));
+      if (is_given(model, key)) throw refuse(fmt::format("model.{} = {} is not supported", key, json_text(model[key], kOneLine)));
     read_normalizer();
     read_pre_tokenizer();
     if (!is_byte_level_) throw refuse("its pre_tokenizer is not byte-level; SentencePiece vocabularies are not supported");
@@ -99,9 +100,7 @@ class TokenizerJson {
     for (const Json& token : root_.value("added_tokens", Json::array())) {
       const bool well_formed = token.is_object() && !text_of(token, "content").empty() && token.contains("id") &&
                                token["id"].is_number_integer() && token["id"] >= 0 && token["id"] < PairTable::kMaxTokens;
-      if (!well_formed)
-        throw refuse(fmt::format("added token {} has no content or no number",
-                                 token.dump(-1, ' ', false, Json::error_handler_t::replace)));
+      if (!well_formed) throw refuse(fmt::format("added token {} has no content or no number", json_text(token, kOneLine)));
       for (const char* key : {"lstrip", "rstrip", "single_word"})
         if (is_true(token, key))
           throw refuse(fmt::format("added token {} has {}, which is not supported", text_of(token, "content"), key));

@@ -4,13 +4,14 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "data/tokenizer/byte_alphabet.h"
 
 namespace trireme {
 
 nlohmann::json parse_json(const std::string& source, std::string_view text) {
   try {
-    return nlohmann::json::parse(text);
+    return parse_json(text);
   } catch (const nlohmann::json::parse_error& error) {
     throw UserError("{}: not JSON at byte {}", source, error.byte);
   }
@@ -29,8 +30,8 @@ WrittenVocabulary::WrittenVocabulary(std::string source, const nlohmann::json& v
   ids_.reserve(vocab.size());
   for (const auto& [written, number] : vocab.items()) {
     if (!number.is_number_integer() || number < 0 || number >= PairTable::kMaxTokens)
-      throw UserError("{}: token {} has number {}; numbers are 0 to {}", source_, nlohmann::json(written).dump(), number.dump(),
-                      PairTable::kMaxTokens - 1);
+      throw UserError("{}: token {} has number {}; numbers are 0 to {}", source_, json_text(nlohmann::json(written), kOneLine),
+                      json_text(number, kOneLine), PairTable::kMaxTokens - 1);
     const int32_t id = number.get<int32_t>();
     if (tokens_.size() <= static_cast<size_t>(id)) tokens_.resize(static_cast<size_t>(id) + 1);
     // What is not written in the byte alphabet cannot come out of merging bytes: only an added token can have such a text.
@@ -48,7 +49,7 @@ int32_t WrittenVocabulary::require(std::string_view written, std::string_view wh
   const int32_t id = find(written);
   if (id < 0)
     throw UserError("{}: {} names {}, which is not in the vocabulary", source_, where,
-                    nlohmann::json(written).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+                    json_text(nlohmann::json(written), kOneLine));
   return id;
 }
 
