@@ -38,7 +38,6 @@ class Fp8State {
   void update(Backend& backend, const Mesh& mesh) const;
   // How inputs and output gradients are scaled from now on.
   void set_scaling(Fp8Scaling scaling) { scaling_ = scaling; }
-  Fp8Scaling scaling() const { return scaling_; }
 
   // What a checkpoint holds: each row under its global name, [4 + history] f32.
   struct Row {

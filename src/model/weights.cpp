@@ -175,11 +175,6 @@ const BlockParameters& Weights::acquire(int64_t layer) const {
   return block;
 }
 
-void Weights::make_fp8_copies() const {
-  for (size_t layer = 0; layer < copies_.size(); ++layer)
-    if (copies_[layer] == Copies::stale) acquire(static_cast<int64_t>(layer));
-}
-
 void Weights::wait_for(const Unit& unit) const {
   for (size_t i = unit.first_bucket; i < unit.end_bucket; ++i) backend_.wait(kCompute, gathered_[i]);
 }

@@ -107,7 +107,6 @@ class Weights {
 
   // Gives the matrices of the blocks FP8 copies.
   void add_fp8_copies(const Fp8State& fp8, const Dims& dims, Arena& arena);
-  void make_fp8_copies() const;  // of the weights as they are now, where the copies are older
 
   // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them. FP8 copies are made
   // when a block is first used after an update.

@@ -173,7 +173,6 @@ void Engine::begin(const StepInput& input) {
   host_scalars_[1] = input.targets > 0 ? 1.0 / static_cast<double>(input.targets) : 0;
   backend_.upload(kCompute, host_scalars_.data(), scalars_.rows(0, 2));
   backend_.run(kCompute, Fill{.value = 0, .out = scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1)});
-  weights_->make_fp8_copies();  // before anything is repeated, which would leave them out
 }
 
 // Loss and gradient norm of the whole mesh, on every rank.
