@@ -44,7 +44,7 @@ bench: setup
 	build/attention_bench
 
 format:
-	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
+	@git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' | xargs clang-format -i
 
 lint: configure
 	@git ls-files 'src/*.cpp' | grep -v backend/cpu/kernels | xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(BUILD)

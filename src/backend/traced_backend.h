@@ -11,7 +11,7 @@ class TracedBackend final : public Backend {
 
 #define TRIREME_TRACE_OP(Op)                       \
   void run(Stream stream, const Op& op) override { \
-    log_.add(record_of(stream, op)); \
+    log_.add(record_of(stream, op));               \
     inner_.run(stream, op);                        \
   }                                                \
   int64_t scratch_bytes(const Op& op) const override { return inner_.scratch_bytes(op); }

@@ -26,7 +26,8 @@ struct SampleArguments {
 
 Settings settings_of(const SampleArguments& arguments) {
   Settings settings = arguments.recipe.resolve().settings;
-  if (settings.model.vocab_size == 0) settings.model.vocab_size = default_vocabulary(settings.model.data, settings.model.tokenizer);
+  if (settings.model.vocab_size == 0)
+    settings.model.vocab_size = default_vocabulary(settings.model.data, settings.model.tokenizer);
   return settings;
 }
 

@@ -16,12 +16,12 @@ class CallLog {
   void add(const char* call, Stream stream, const Tensor& from, const Tensor& to, int peer = -1) const {
     if (log_ == nullptr) return;
     log_->add({.kind = RecordKind::collective,
-                             .name = call,
-                             .stream = stream,
-                             .bytes_read = from.bytes(),
-                             .bytes_written = to.bytes(),
-                             .group = group_,
-                             .peer = peer});
+               .name = call,
+               .stream = stream,
+               .bytes_read = from.bytes(),
+               .bytes_written = to.bytes(),
+               .group = group_,
+               .peer = peer});
   }
   void add(Stream stream, std::span<const Message> messages) const {
     for (const Message& m : messages)

@@ -17,7 +17,8 @@ const std::string kFsdp = "full sharding (FSDP) is not supported; use false";
 const std::string kBlock = "blocks are pre-norm with plain multi-head attention; remove it";
 const std::string kResetRate = "the learning rate goes on where the checkpoint left it; use false";
 const std::string kRestore =
-    "use model.restore_from_path, which takes a run or checkpoint of this program (trireme import makes one of a model of others)";
+    "use model.restore_from_path, which takes a run or checkpoint of this program (trireme import makes one of a model of "
+    "others)";
 
 }  // namespace
 

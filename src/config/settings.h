@@ -1,5 +1,5 @@
-// The typed settings of a run, one struct per group of recipe keys, with the key names that NeMo users know. settings_fields.h lists
-// each member once, with its key, range and help; parsing, printing and --help follow from that list.
+// The typed settings of a run, one struct per group of recipe keys, with the key names that NeMo users know. settings_fields.h
+// lists each member once, with its key, range and help; parsing, printing and --help follow from that list.
 #pragma once
 
 #include <array>
@@ -13,7 +13,11 @@ namespace trireme {
 enum class Precision : uint8_t { f32, bf16 };
 enum class Normalization : uint8_t { layernorm, layernorm1p, rmsnorm };
 enum class PositionEmbedding : uint8_t { learned_absolute, rope, none };
-enum class MlpActivation : uint8_t { gelu, gelu_erf, swiglu };  // gelu: the tanh form, as the fused kernels of the reference systems have it
+enum class MlpActivation : uint8_t {
+  gelu,
+  gelu_erf,
+  swiglu
+};  // gelu: the tanh form, as the fused kernels of the reference systems have it
 enum class RecomputeGranularity : uint8_t { none, selective, full };
 enum class RecomputeMethod : uint8_t { uniform, block };
 enum class OnNonfinite : uint8_t { skip, stop };
@@ -25,70 +29,70 @@ enum class AmaxAlgorithm : uint8_t { max, most_recent };
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, zero_bubble };
 enum class SyncType : uint8_t { f32, bf16 };
 
-struct TrainerSettings {                     // trainer.*
+struct TrainerSettings {  // trainer.*
   int64_t num_nodes = 1;
   int64_t devices = 1;
-  Precision precision = Precision::bf16;     // 32, 32-true, bf16, bf16-mixed
+  Precision precision = Precision::bf16;  // 32, 32-true, bf16, bf16-mixed
   int64_t max_steps = 100;
-  double max_time = 0;                       // seconds; written DD:HH:MM:SS; 0: no limit
+  double max_time = 0;  // seconds; written DD:HH:MM:SS; 0: no limit
   int64_t log_every_n_steps = 1;
-  int64_t max_epochs = 0;                    // of limit_train_batches steps; 0: as many as max_steps needs
-  int64_t limit_train_batches = 0;           // steps of an epoch; 0: max_steps
-  int64_t console_every_n_steps = 0;         // ours: lines on the terminal; 0: log_every_n_steps
-  int64_t val_check_interval = 0;            // steps; 0: no validation
-  double val_check_share = 0;                // the same as a share of max_steps; 0 once it is turned into steps
-  int64_t limit_val_batches = 50;            // global batches a validation
-  double limit_val_share = 0;                // the same as a share of the validation data; 0: the count holds
-  double gradient_clip_val = 1.0;            // 0: no clipping
+  int64_t max_epochs = 0;                        // of limit_train_batches steps; 0: as many as max_steps needs
+  int64_t limit_train_batches = 0;               // steps of an epoch; 0: max_steps
+  int64_t console_every_n_steps = 0;             // ours: lines on the terminal; 0: log_every_n_steps
+  int64_t val_check_interval = 0;                // steps; 0: no validation
+  double val_check_share = 0;                    // the same as a share of max_steps; 0 once it is turned into steps
+  int64_t limit_val_batches = 50;                // global batches a validation
+  double limit_val_share = 0;                    // the same as a share of the validation data; 0: the count holds
+  double gradient_clip_val = 1.0;                // 0: no clipping
   OnNonfinite on_nonfinite = OnNonfinite::skip;  // ours: what a NaN or Inf does
   BackendKind backend = BackendKind::automatic;  // ours
-  int64_t threads = 0;                       // ours: CPU threads of a rank; 0: all it may use, shared with the ranks beside it
-  int64_t rank_timeout = 600;                // ours: seconds that a rank waits for others
+  int64_t threads = 0;         // ours: CPU threads of a rank; 0: all it may use, shared with the ranks beside it
+  int64_t rank_timeout = 600;  // ours: seconds that a rank waits for others
 };
 
-struct CheckpointSettings {                  // exp_manager.checkpoint_callback_params.*
-  int64_t every_n_train_steps = 0;           // 0: only at the end and on a signal
-  int64_t save_top_k = 1;                    // best by validation loss
+struct CheckpointSettings {         // exp_manager.checkpoint_callback_params.*
+  int64_t every_n_train_steps = 0;  // 0: only at the end and on a signal
+  int64_t save_top_k = 1;           // best by validation loss
   BestCheckpoint mode = BestCheckpoint::lowest_loss;
-  int64_t keep_last = 2;                     // ours: most recent ones kept
+  int64_t keep_last = 2;  // ours: most recent ones kept
 };
 
-struct ExpManagerSettings {                  // exp_manager.*
-  std::string explicit_log_dir;              // the run's folder; empty: exp_dir/name/<time>
+struct ExpManagerSettings {      // exp_manager.*
+  std::string explicit_log_dir;  // the run's folder; empty: exp_dir/name/<time>
   std::string exp_dir = "runs";
   std::string name = "gpt";
-  std::string version;                       // the folder under exp_dir/name; empty: by the time, or by number
+  std::string version;  // the folder under exp_dir/name; empty: by the time, or by number
   bool use_datetime_version = true;
   bool resume_if_exists = false;
   bool resume_ignore_no_checkpoint = false;
-  std::string resume_from_checkpoint;        // a checkpoint of another run to start from
+  std::string resume_from_checkpoint;  // a checkpoint of another run to start from
   bool create_checkpoint_callback = true;
   bool create_dllogger_logger = true;
   bool create_tensorboard_logger = true;
-  std::string dllogger_json_file;            // dllogger_logger_kwargs.json_file; empty: dllogger/rank-0/dllogger.json
-  bool dllogger_stdout = false;              // dllogger_logger_kwargs.stdout
+  std::string dllogger_json_file;  // dllogger_logger_kwargs.json_file; empty: dllogger/rank-0/dllogger.json
+  bool dllogger_stdout = false;    // dllogger_logger_kwargs.stdout
   bool log_step_timing = true;
-  int64_t step_timing_buffer = 5;            // step_timing_kwargs.buffer_size: steps in the running mean of the step time
+  int64_t step_timing_buffer = 5;  // step_timing_kwargs.buffer_size: steps in the running mean of the step time
   bool log_tflops_per_sec_per_gpu = true;
   std::vector<std::string> files_to_copy;
   CheckpointSettings checkpoint;
 };
 
-struct ScheduleSettings {                    // model.optim.sched.*
-  std::string name = "CosineAnnealing";      // or CosineAnnealingExp, constant
-  double warmup_steps = 0;                   // NeMo recipes have fractions: 132.5
+struct ScheduleSettings {                // model.optim.sched.*
+  std::string name = "CosineAnnealing";  // or CosineAnnealingExp, constant
+  double warmup_steps = 0;               // NeMo recipes have fractions: 132.5
   int64_t constant_steps = 0;
   double min_lr = 0;
-  double max_steps_for_lr_sched = 0;         // CosineAnnealingExp: the steps the cosine is laid out for; 0: max_steps
+  double max_steps_for_lr_sched = 0;  // CosineAnnealingExp: the steps the cosine is laid out for; 0: max_steps
 };
 
-struct OptimSettings {                       // model.optim.*
-  std::string name = "adamw";                // every Adam of the reference systems is this one; two of them are distributed
+struct OptimSettings {         // model.optim.*
+  std::string name = "adamw";  // every Adam of the reference systems is this one; two of them are distributed
   double lr = 6e-4;
   double weight_decay = 0.1;
-  double beta1 = 0.9, beta2 = 0.95;          // betas: [beta1, beta2]
+  double beta1 = 0.9, beta2 = 0.95;  // betas: [beta1, beta2]
   double eps = 1e-8;
-  int64_t bucket_cap_mb = 0;                 // size of a gradient bucket; 0: the program's choice
+  int64_t bucket_cap_mb = 0;  // size of a gradient bucket; 0: the program's choice
   bool overlap_grad_sync = false;
   bool overlap_param_sync = false;
   SyncType grad_sync_dtype = SyncType::f32;
@@ -98,39 +102,39 @@ struct OptimSettings {                       // model.optim.*
   bool is_distributed() const { return name == "distributed_fused_adam" || name == "mcore_distributed_optim"; }
 };
 
-struct DataSettings {                        // model.data.*
-  std::string data_impl = "mock";            // mmap, mock, mock_legacy (uniform random tokens), text, flat, llmc
-  std::vector<std::string> data_prefix;      // text: files, read as bytes; mmap: prefixes, perhaps each after its weight
+struct DataSettings {                    // model.data.*
+  std::string data_impl = "mock";        // mmap, mock, mock_legacy (uniform random tokens), text, flat, llmc
+  std::vector<std::string> data_prefix;  // text: files, read as bytes; mmap: prefixes, perhaps each after its weight
   std::vector<std::string> validation_prefix, test_prefix;  // data_prefix: {train, validation, test}; empty: splits_string holds
   std::string splits_string = "99990,8,2";
-  bool mock_dataset = false;                 // the same as data_impl mock
-  bool legacy_dataset = false;               // samples as NeMo made them before Megatron Core
+  bool mock_dataset = false;    // the same as data_impl mock
+  bool legacy_dataset = false;  // samples as NeMo made them before Megatron Core
   bool shuffle_documents = true;
   bool no_seqlen_plus_one_input_tokens = false;
   bool validation_drop_last = true;
   bool pad_samples_to_global_batch_size = false;
-  std::string index_mapping_dir;             // where sample indices are kept; empty: beside the data
-  std::string index_tokenizer =              // ours: how the reference's tokenizer is described in the names of its indices
+  std::string index_mapping_dir;  // where sample indices are kept; empty: beside the data
+  std::string index_tokenizer =   // ours: how the reference's tokenizer is described in the names of its indices
       R"({"class": "nemo.collections.common.tokenizers.huggingface.auto_tokenizer.AutoTokenizer"})";
-  double auto_blend = 0;                     // ours: weights by size to this power; 0: off
+  double auto_blend = 0;                           // ours: weights by size to this power; 0: off
   WindowOrder window_order = WindowOrder::random;  // ours: flat, llmc
-  int64_t num_workers = 2;                   // threads that make batches ahead of the step
+  int64_t num_workers = 2;                         // threads that make batches ahead of the step
 };
 
-struct TokenizerSettings {                   // model.tokenizer.*
-  std::string library = "megatron";          // or sentencepiece, huggingface
-  std::string type;                          // GPT2BPETokenizer, bpe, ...; huggingface: a name, or a folder
-  std::string model;                         // a file: of a sentencepiece model, or what vocab_file can be
-  std::string vocab_file;                    // vocab.json, tokenizer.json or *.tiktoken
-  std::string merge_file;                    // merges.txt; empty: the one beside vocab_file
+struct TokenizerSettings {           // model.tokenizer.*
+  std::string library = "megatron";  // or sentencepiece, huggingface
+  std::string type;                  // GPT2BPETokenizer, bpe, ...; huggingface: a name, or a folder
+  std::string model;                 // a file: of a sentencepiece model, or what vocab_file can be
+  std::string vocab_file;            // vocab.json, tokenizer.json or *.tiktoken
+  std::string merge_file;            // merges.txt; empty: the one beside vocab_file
 };
 
-struct Fp8Settings {                         // model.fp8 and model.fp8_*
+struct Fp8Settings {  // model.fp8 and model.fp8_*
   bool enabled = false;
-  bool hybrid = true;                        // E4M3 forward, E5M2 gradients
-  bool e4m3 = false;                         // E4M3 for both
-  bool params = false;                       // working weights only in FP8
-  bool wgrad = true;                         // weight gradients from FP8 products too
+  bool hybrid = true;   // E4M3 forward, E5M2 gradients
+  bool e4m3 = false;    // E4M3 for both
+  bool params = false;  // working weights only in FP8
+  bool wgrad = true;    // weight gradients from FP8 products too
   int64_t margin = 0;
   int64_t interval = 1;
   int64_t amax_history_len = 1024;
@@ -138,7 +142,7 @@ struct Fp8Settings {                         // model.fp8 and model.fp8_*
   bool reduce_amax = true;
 };
 
-struct ProfileSettings {                     // model.nsys_profile.*
+struct ProfileSettings {  // model.nsys_profile.*
   bool enabled = false;
   std::vector<std::string> trace = {"nvtx", "cuda"};
   int64_t start_step = 10;
@@ -147,15 +151,15 @@ struct ProfileSettings {                     // model.nsys_profile.*
   bool gen_shape = false;
 };
 
-struct ModelSettings {                       // model.*
+struct ModelSettings {  // model.*
   int64_t micro_batch_size = 1;
   int64_t global_batch_size = 1;
-  std::vector<int64_t> rampup_batch_size;    // [start, increment, samples] or empty
+  std::vector<int64_t> rampup_batch_size;  // [start, increment, samples] or empty
   int64_t tensor_model_parallel_size = 1;
   int64_t pipeline_model_parallel_size = 1;
-  int64_t virtual_pipeline_model_parallel_size = 1;  // chunks of layers a pipeline rank holds
+  int64_t virtual_pipeline_model_parallel_size = 1;                                 // chunks of layers a pipeline rank holds
   PipelineSchedule pipeline_schedule = PipelineSchedule::one_forward_one_backward;  // ours
-  int64_t num_layers_in_first_pipeline_stage = 0;    // 0: as many as the others
+  int64_t num_layers_in_first_pipeline_stage = 0;                                   // 0: as many as the others
   int64_t num_layers_in_last_pipeline_stage = 0;
   int64_t context_parallel_size = 1;
   bool sequence_parallel = false;
@@ -164,15 +168,15 @@ struct ModelSettings {                       // model.*
   bool ub_tp_comm_overlap = false;
   CudaGraph cuda_graph = CudaGraph::where_it_pays;
   Fp8Settings fp8;
-  int64_t encoder_seq_length = 2048;         // T
-  int64_t max_position_embeddings = 2048;    // P
-  int64_t num_layers = 12;                   // L
-  int64_t hidden_size = 768;                 // C
-  int64_t ffn_hidden_size = 3072;            // F
-  int64_t num_attention_heads = 12;          // H
-  int64_t num_query_groups = 0;              // G; 0: as many as heads
-  int64_t kv_channels = 0;                   // D; 0: hidden_size / heads
-  int64_t vocab_size = 0;                    // V, ours; 0: the tokenizer's
+  int64_t encoder_seq_length = 2048;       // T
+  int64_t max_position_embeddings = 2048;  // P
+  int64_t num_layers = 12;                 // L
+  int64_t hidden_size = 768;               // C
+  int64_t ffn_hidden_size = 3072;          // F
+  int64_t num_attention_heads = 12;        // H
+  int64_t num_query_groups = 0;            // G; 0: as many as heads
+  int64_t kv_channels = 0;                 // D; 0: hidden_size / heads
+  int64_t vocab_size = 0;                  // V, ours; 0: the tokenizer's
   int64_t make_vocab_size_divisible_by = 128;
   double init_method_std = 0.02;
   bool use_scaled_init_method = true;
@@ -181,22 +185,22 @@ struct ModelSettings {                       // model.*
   Normalization normalization = Normalization::layernorm;
   bool layernorm_zero_centered_gamma = false;  // with layernorm: the same as layernorm1p
   double layernorm_epsilon = 1e-5;
-  bool do_layer_norm_weight_decay = false;   // and of every other parameter that is not decayed otherwise
+  bool do_layer_norm_weight_decay = false;  // and of every other parameter that is not decayed otherwise
   PositionEmbedding position_embedding_type = PositionEmbedding::learned_absolute;
   double rotary_percentage = 1.0;
   double rotary_base = 10000;
   MlpActivation activation = MlpActivation::gelu;
   bool bias = true;
   bool share_embeddings_and_output_weights = true;
-  bool parallel_residual = false;            // ours: GPT-NeoX style, attention and mlp side by side
+  bool parallel_residual = false;  // ours: GPT-NeoX style, attention and mlp side by side
   RecomputeGranularity activations_checkpoint_granularity = RecomputeGranularity::none;
   RecomputeMethod activations_checkpoint_method = RecomputeMethod::uniform;
   int64_t activations_checkpoint_num_layers = 1;
   int64_t num_micro_batches_with_partial_activation_checkpoints = 0;
   int64_t activations_checkpoint_layers_per_pipeline = 0;
   uint64_t seed = 1234;
-  std::string resume_from_checkpoint;        // as in exp_manager, where NeMo recipes have it too
-  std::string restore_from_path;             // a run or checkpoint whose weights training starts from; empty: drawn from the seed
+  std::string resume_from_checkpoint;  // as in exp_manager, where NeMo recipes have it too
+  std::string restore_from_path;       // a run or checkpoint whose weights training starts from; empty: drawn from the seed
   ProfileSettings profile;
   TokenizerSettings tokenizer;
   OptimSettings optim;

@@ -46,7 +46,7 @@ class BlendIndex {
   int64_t dataset_sample(int64_t sample) const { return dataset_samples_[sample]; }
   const std::vector<int64_t>& taken() const { return taken_; }  // samples of each dataset; empty when opened from files
 
-  NumberArray datasets() const { return datasets_; }                // int16
+  NumberArray datasets() const { return datasets_; }  // int16
 
   // The two arrays as .npy files; Failure when they cannot be written.
   void save(const std::filesystem::path& datasets, const std::filesystem::path& dataset_samples) const;

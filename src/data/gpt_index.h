@@ -76,8 +76,8 @@ struct GptIndexPaths {
 // beginning of every 64th sample, from which the others are found by walking on.
 enum class IndexForm : uint8_t { megatron, compact };
 
-// Makes the index; files are complete and durable when it returns, the last of them the shuffle index. One that goes to files takes
-// no more than a gibibyte of memory, and what the system has to spare.
+// Makes the index; files are complete and durable when it returns, the last of them the shuffle index. One that goes to files
+// takes no more than a gibibyte of memory, and what the system has to spare.
 GptIndex build_gpt_index(DocumentLengths lengths, const GptIndexRequest& request, IndexForm form,
                          const GptIndexPaths& paths = {});
 

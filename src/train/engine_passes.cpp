@@ -56,8 +56,8 @@ void Engine::choose_scaling(const Action& action) {
   if (fp8_) fp8_->set_scaling(first && !has_scales_ ? Fp8Scaling::current : Fp8Scaling::delayed);
 }
 
-// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory. Not so with FP8, whose scales
-// are made in more than one way; its products are long enough to be launched one by one.
+// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory. Not so with FP8, whose
+// scales are made in more than one way; its products are long enough to be launched one by one.
 void Engine::repeat(const Action& action, const std::function<void()>& work) {
   if (mesh_.size() > 1 || fp8_ || settings_.model.cuda_graph == CudaGraph::no) return work();
   uint64_t key = static_cast<uint64_t>(action.kind);

@@ -9,8 +9,9 @@
 namespace trireme {
 namespace {
 
-// Some kernels of cuBLASLt round a product before they add the bias: half a unit, 2^-9, of products up to 2. Its GELU and the slope
-// of that are made with the GPU's tanh, which is within 2^-11; the slope then is within 2^-10, times products up to 4. Both are 2^-8.
+// Some kernels of cuBLASLt round a product before they add the bias: half a unit, 2^-9, of products up to 2. Its GELU and the
+// slope of that are made with the GPU's tanh, which is within 2^-11; the slope then is within 2^-10, times products up to 4. Both
+// are 2^-8.
 Tolerance relax(std::string_view op, const std::string&, Tolerance tolerance) {
   if (op == LinearForward::kName || op == LinearInputGrad::kName) tolerance.carried += 0.5;
   return tolerance;

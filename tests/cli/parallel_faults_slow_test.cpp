@@ -118,7 +118,8 @@ TEST_F(ParallelFaults, ASignalToOneRankMakesAllSaveAndLeave) {
 TEST_F(ParallelFaults, AFullDiskCostsACheckpointAndNothingElse) {
   const std::string mount_point = (folder_ / "run").string();
   fs::create_directory(mount_point);
-  if (run_shell("mount -t tmpfs -o size=2200k tmpfs " + mount_point).status != 0) GTEST_SKIP() << "only root can make a small disk";
+  if (run_shell("mount -t tmpfs -o size=2200k tmpfs " + mount_point).status != 0)
+    GTEST_SKIP() << "only root can make a small disk";
   const std::string steps = fmt::format("{} trainer.max_steps=40 ", kLayout);
   const auto full = run_shell(mpirun(4, train("run", steps)));
   EXPECT_EQ(full.status, 1) << full.output;

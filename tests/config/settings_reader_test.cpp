@@ -37,7 +37,7 @@ batch_size: 330
 micro_batch_size: 15
 trainer: {num_nodes: 2, devices: 3, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5, max_epochs: 3,
   console_every_n_steps: 7, limit_train_batches: 4, val_check_interval: 6, limit_val_batches: 0.25, gradient_clip_val: 0.5, on_nonfinite: stop,
-  backend: reference, threads: 9}
+  backend: reference, threads: 9, rank_timeout: 77}
 exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, version: mine, use_datetime_version: false,
   dllogger_logger_kwargs: {json_file: log.json, stdout: true}, log_step_timing: false, log_tflops_per_sec_per_gpu: false,
   files_to_copy: [one], resume_if_exists: true, resume_ignore_no_checkpoint: true,
@@ -45,7 +45,8 @@ exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, version: mine, 
   create_tensorboard_logger: false, step_timing_kwargs: {buffer_size: 11},
   checkpoint_callback_params: {every_n_train_steps: 12, save_top_k: 13, mode: max, keep_last: 14}}
 model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 18, 19], tensor_model_parallel_size: 20,
-  pipeline_model_parallel_size: 21, virtual_pipeline_model_parallel_size: 5, context_parallel_size: 22, sequence_parallel: true,
+  pipeline_model_parallel_size: 21, virtual_pipeline_model_parallel_size: 5, pipeline_schedule: gpipe,
+  num_layers_in_first_pipeline_stage: 3, num_layers_in_last_pipeline_stage: 2, context_parallel_size: 22, sequence_parallel: true,
   encoder_seq_length: 23, max_position_embeddings: 24, num_layers: 25, hidden_size: 26, ffn_hidden_size: 27,
   num_attention_heads: 28, num_query_groups: 29, kv_channels: 30, vocab_size: 31, make_vocab_size_divisible_by: 32,
   init_method_std: 0.33, use_scaled_init_method: false, hidden_dropout: 0.34, attention_dropout: 0.35, normalization: rmsnorm,

@@ -1,6 +1,6 @@
 // The three compressed streams, behind one loop: take bytes of the source into a buffer, unfold them into the caller's memory.
 #ifdef TRIREME_HAS_LZMA
-#include <lzma.h>
+  #include <lzma.h>
 #endif
 #include <zlib.h>
 #include <zstd.h>
