@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "backend/backend.h"
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "train/safetensors.h"
@@ -40,7 +41,8 @@ void check_same_kind(const StoredCheckpoint& checkpoint, const CheckpointTensor&
 }
 
 void plan_tensor(const StoredCheckpoint& checkpoint, const StoredIndex& index, const CheckpointTensor& wanted, ReadPlan& plan) {
-  CHECK(wanted.slice.valid() && wanted.slice.count() == wanted.tensor.count() && wanted.tensor.device == Device::host);
+  CHECK(wanted.slice.valid() && wanted.slice.count() == wanted.tensor.count());
+  CHECK(wanted.backend != nullptr || wanted.tensor.device == Device::host);
   const auto [begin, end] = index.equal_range(wanted.name);
   if (begin == end) throw CheckpointMismatch("{}: there is no tensor {}", checkpoint.folder.string(), wanted.name);
   Coverage coverage;
@@ -60,13 +62,19 @@ void plan_tensor(const StoredCheckpoint& checkpoint, const StoredIndex& index, c
 
 // The part of `runs` from element `begin` of the stored tensor on that is in `bytes`.
 void deliver(const Delivery& delivery, int64_t begin, std::span<const std::byte> bytes) {
-  const int64_t element = size_of(delivery.to->tensor.dtype);
+  const CheckpointTensor& wanted = *delivery.to;
+  const int64_t element = size_of(wanted.tensor.dtype);
   const int64_t end = begin + narrow<int64_t>(bytes.size()) / element;
-  auto* const to = static_cast<std::byte*>(delivery.to->tensor.data);
+  const Tensor to = wanted.tensor.reshaped({wanted.tensor.count()});
   auto run = std::ranges::upper_bound(delivery.runs, begin, {}, [](const CopyRun& r) { return r.from + r.count; });
   for (; run != delivery.runs.end() && run->from < end; ++run) {
     const int64_t first = std::max(begin, run->from), last = std::min(end, run->from + run->count);
-    std::memcpy(to + (run->to + first - run->from) * element, bytes.data() + (first - begin) * element, (last - first) * element);
+    const Tensor part = to.rows(run->to + first - run->from, last - first);
+    const std::byte* from = bytes.data() + (first - begin) * element;
+    if (wanted.backend != nullptr)
+      wanted.backend->upload(kCompute, from, part);
+    else
+      std::memcpy(part.data, from, part.bytes());
   }
 }
 

@@ -9,6 +9,8 @@
 
 namespace trireme {
 
+class Backend;
+
 // A rectangle of the global tensor and, for states cut over data-parallel ranks, a range of the rectangle's elements, counted
 // with the last dimension fastest.
 struct TensorSlice {
@@ -27,11 +29,12 @@ struct TensorSlice {
   std::string text() const;  // "[0:4,8:16] of [8,16]", with ", elements 3:9" for a range
 };
 
-// A tensor in host memory and the slice of a global tensor that its elements are: what is saved, or what loading fills.
+// A tensor and the slice of a global tensor that its elements are: what is saved, or what loading fills.
 struct CheckpointTensor {
   std::string name;  // of the global tensor
   TensorSlice slice;
   Tensor tensor;
+  Backend* backend = nullptr;  // whose memory it is in; none: the host's
 };
 
 // `count` elements that lie side by side in both slices; `from` and `to` count the elements that each slice holds.

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <map>
 
+#include "backend/backend.h"
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "comm/control.h"
@@ -24,7 +25,7 @@ ShardLayout lay_out_shard(std::span<const CheckpointTensor> tensors) {
     const std::string key = number == 0 ? tensor.name : fmt::format("{}#{}", tensor.name, number);
     const DType dtype = tensor.tensor.dtype;
     places.push_back({key, dtype, tensor.slice.shape()});
-    by_key[key] = {{tensor.name, key, dtype, tensor.slice}, tensor.tensor};
+    by_key[key] = {{tensor.name, key, dtype, tensor.slice}, tensor.tensor, tensor.backend};
   }
   const SafetensorsHeader header = make_safetensors_header(std::move(places), {{"format", "trireme"}});
   ShardLayout layout{header.bytes, {}, header.file_bytes};
@@ -125,8 +126,15 @@ void CheckpointWriter::snapshot(CheckpointInfo info) {
   wait();
   prepare(info.step);
   for (const ShardLayout::Entry& entry : layout_.entries) {
-    CHECK(entry.tensor.device == Device::host);
-    if (entry.tensor.bytes() > 0) std::memcpy(staging_.data() + entry.begin, entry.tensor.data, entry.tensor.bytes());
+    if (entry.tensor.bytes() == 0) continue;
+    std::byte* to = staging_.data() + entry.begin;
+    if (entry.backend != nullptr) {
+      entry.backend->download(kCompute, entry.tensor, to);
+      entry.backend->synchronize(entry.backend->record(kCompute, "tensor_copied"));
+    } else {
+      CHECK(entry.tensor.device == Device::host);
+      std::memcpy(to, entry.tensor.data, entry.tensor.bytes());
+    }
   }
   writing_ = std::async(std::launch::async, [this, info = std::move(info)] { write(info); });
 }

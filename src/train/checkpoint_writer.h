@@ -26,7 +26,8 @@ struct ShardLayout {
   struct Entry {
     StoredTensor stored;  // its checksum comes with the data
     Tensor tensor;
-    int64_t begin = 0;  // in the file
+    Backend* backend = nullptr;  // whose memory that is in; none: the host's
+    int64_t begin = 0;           // in the file
   };
   std::string header;
   std::vector<Entry> entries;

@@ -58,6 +58,7 @@ class Engine {
   // The losses of all unmasked targets of the given micro-batches, summed.
   double evaluate(const StepInput& input);
 
+  Backend& backend() const { return backend_; }
   const FlatLayout& layout() const { return layout_; }
   const ModelSettings& model() const { return settings_.model; }
   const Weights& weights() const { return *weights_; }

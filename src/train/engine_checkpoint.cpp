@@ -5,12 +5,12 @@
 
 namespace trireme {
 
-std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views) {
+std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views, Backend& backend) {
   std::vector<CheckpointTensor> tensors;
   for (size_t row = 0; row < layout.table.size(); ++row) {
     const ParameterRow& parameter = layout.table[row];
     const Tensor padded = views.parameter(row);
-    tensors.push_back({parameter.name, TensorSlice::whole(parameter.shape), padded.rows(0, parameter.shape[0])});
+    tensors.push_back({parameter.name, TensorSlice::whole(parameter.shape), padded.rows(0, parameter.shape[0]), &backend});
   }
   return tensors;
 }
@@ -24,21 +24,22 @@ bool has_use(const FlatLayout& layout, const OwnedPart& part, CheckpointUse use)
   return use == CheckpointUse::load || counts(layout.table[part.row], layout.shard);
 }
 
-void add_parts(const FlatLayout& layout, CheckpointUse use, const std::string& prefix, const ValuesOf& values_of,
+void add_parts(const Engine& engine, CheckpointUse use, const std::string& prefix, const ValuesOf& values_of,
                std::vector<CheckpointTensor>& to) {
+  const FlatLayout& layout = engine.layout();
   for (const Bucket& bucket : layout.buckets)
     for (const OwnedPart& part : bucket.parts) {
       if (!has_use(layout, part, use)) continue;
       const ParameterRow& row = layout.table[part.row];
       const TensorSlice slice =
           TensorSlice::rectangle(row.shape, part.piece.offset, part.piece.extent).part(part.begin, part.count);
-      to.push_back({prefix + row.name, slice, values_of(bucket, part).reshaped(slice.shape())});
+      to.push_back({prefix + row.name, slice, values_of(bucket, part).reshaped(slice.shape()), &engine.backend()});
     }
 }
 
 void add_masters(const Engine& engine, CheckpointUse use, std::vector<CheckpointTensor>& to) {
   add_parts(
-      engine.layout(), use, "", [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); }, to);
+      engine, use, "", [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); }, to);
 }
 
 }  // namespace
@@ -54,14 +55,13 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
   add_masters(engine, use, tensors);
   const auto add = [&](const std::string& prefix, Tensor state) {
     add_parts(
-        engine.layout(), use, prefix, [&](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); },
-        tensors);
+        engine, use, prefix, [&](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); }, tensors);
   };
   add("first_moment.", engine.first_moment());
   add("second_moment.", engine.second_moment());
   if (engine.fp8() != nullptr)
     for (const Fp8State::Row& row : engine.fp8()->rows())
-      tensors.push_back({row.name, TensorSlice::whole(row.values.shape), row.values});
+      tensors.push_back({row.name, TensorSlice::whole(row.values.shape), row.values, &engine.backend()});
   return tensors;
 }
 

@@ -15,7 +15,7 @@ int64_t saved_bytes(const FlatLayout& layout);
 
 // The parameters alone, those of an engine or of a rank that holds all of them, without their padding rows.
 std::vector<CheckpointTensor> parameter_tensors(const Engine& engine);
-std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views);
+std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views, Backend& backend);
 
 // UserError, naming the first tensor that is missing or of another shape, unless the checkpoint's parameters are those of the
 // model; `key` is the setting that named the checkpoint.

@@ -5,6 +5,9 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda_module.h"
 #include "support/engine_fixture.h"
+#include "support/temporary_folder.h"
+#include "train/checkpoint.h"
+#include "train/engine_checkpoint.h"
 
 namespace trireme {
 namespace {
@@ -118,6 +121,24 @@ TEST(CudaEngine, RecomputeModesGiveTheSameLosses) {
     EXPECT_EQ(full[step].loss, expected[step].loss) << "step " << step;
     EXPECT_NEAR(selective[step].loss, expected[step].loss, 5e-3 * expected[step].loss) << "step " << step;
   }
+}
+
+// Through files, as a run does it.
+TEST(CudaEngine, ResumedRunRepeatsTheUninterruptedOne) {
+  SKIP_WITHOUT_GPU();
+  const TemporaryFolder folder;
+  const ModelSettings model = with_wide_heads(gpt3());
+  const EngineSettings settings{.model = model, .precision = Precision::bf16, .gradient_clip = 1.0};
+  const std::vector<Batch> batches = {make_batch(2, model.encoder_seq_length, model.vocab_size, 0),
+                                      make_batch(2, model.encoder_seq_length, model.vocab_size, 2)};
+  EngineFixture first(settings, make_cuda_backend()), second(settings, make_cuda_backend());
+  for (int step = 0; step < 3; ++step) first.step(batches, 3e-3);
+  CheckpointWriter writer(folder.path(), checkpoint_tensors(*first, CheckpointUse::save), {.keep_last = 1});
+  writer.snapshot({.step = 3});
+  writer.wait();
+  load_newest(folder.path(), [&](const CheckpointManifest&) { return checkpoint_tensors(*second, CheckpointUse::load); });
+  second->restore_updates(first->updates());
+  for (int step = 3; step < 6; ++step) EXPECT_EQ(second.step(batches, 3e-3).loss, first.step(batches, 3e-3).loss) << step;
 }
 
 TEST(CudaEngine, MoreMemoryThanThereIsGetsOneLine) {

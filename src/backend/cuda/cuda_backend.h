@@ -1,7 +1,6 @@
 // The CUDA backend: one GPU. Ops are enqueued on CUDA streams and return at once; each file beside this one implements a group of
-// ops: linear.cpp (cuBLASLt), attention.cpp (cuDNN), and our own kernels in norm.cu, pointwise.cu, embedding.cu, loss.cu,
-// optimizer.cu, quantise.cu. Everything is deterministic: sums are made in a fixed order, never by atomics; those find the
-// largest value of a tensor, for which the order does not matter.
+// ops: linear.cpp (cuBLASLt), attention.cpp (cuDNN), and our own kernels in the .cu files. Everything is deterministic: sums are
+// made in a fixed order, never by atomics.
 #pragma once
 
 #include <memory>
