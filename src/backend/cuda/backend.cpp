@@ -20,6 +20,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   cudaDeviceProp properties{};
   CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
   name_ = properties.name;
+  for (const char byte : properties.uuid.bytes) id_ += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   multiprocessors_ = properties.multiProcessorCount;
   capability_ = 10 * properties.major + properties.minor;
   streams_ = std::make_unique<cuda::Streams>();
@@ -49,6 +50,14 @@ void CudaBackend::repeat(Stream stream, uint64_t key, const std::function<void()
 Event CudaBackend::record(Stream stream, const char* name) { return streams_->record(stream, name); }
 void CudaBackend::wait(Stream stream, const Event& event) { streams_->wait(stream, event); }
 void CudaBackend::synchronize(const Event& event) { streams_->synchronize(event); }
+bool CudaBackend::reached(const Event& event) const {
+  thread_local int current = -1;  // of a thread that asks for the first time, which has no device yet
+  if (current != device_) CUDA_CHECK(cudaSetDevice(device_));
+  current = device_;
+  return streams_->reached(event);
+}
+void* CudaBackend::native(Stream stream) const { return streams_->get(stream); }
+void CudaBackend::set_watch(Watch watch) { streams_->set_watch(std::move(watch)); }
 cudaStream_t CudaBackend::stream(Stream stream) { return streams_->get(stream); }
 
 Memory CudaBackend::allocate(int64_t bytes) {
@@ -66,6 +75,12 @@ Memory CudaBackend::allocate(int64_t bytes) {
   }
   CUDA_CHECK(status);
   return {.device = Device::cuda, .block = std::shared_ptr<void>(block, [](void* address) { cudaFree(address); })};
+}
+
+Memory CudaBackend::allocate_pinned(int64_t bytes) {
+  void* block = nullptr;
+  CUDA_CHECK(cudaMallocHost(&block, static_cast<size_t>(std::max<int64_t>(bytes, 1))));
+  return {.device = Device::host, .block = std::shared_ptr<void>(block, [](void* address) { cudaFreeHost(address); })};
 }
 
 void CudaBackend::upload(Stream stream, const void* from, Tensor to) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "backend/device_streams.h"
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
@@ -19,7 +20,7 @@ class Attention;
 class Replays;
 }  // namespace cuda
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public DeviceStreams {
  public:
   explicit CudaBackend(int device = 0);  // as CUDA_VISIBLE_DEVICES numbers them
   ~CudaBackend() override;
@@ -58,6 +59,12 @@ class CudaBackend final : public Backend {
   std::string device_name() const override { return name_; }
   std::string description() const override;
 
+  std::string device_id() const override { return id_; }
+  Memory allocate_pinned(int64_t bytes) override;
+  bool reached(const Event& event) const override;
+  void* native(Stream stream) const override;
+  void set_watch(Watch watch) override;
+
   cudaStream_t stream(Stream stream);
   int multiprocessors() const { return multiprocessors_; }
 
@@ -73,7 +80,7 @@ class CudaBackend final : public Backend {
   int device_ = 0;
   int multiprocessors_ = 0;
   int capability_ = 0;  // 90 for 9.0
-  std::string name_;
+  std::string name_, id_;
   std::unique_ptr<cuda::Streams> streams_;
   std::unique_ptr<cuda::Staging> staging_;
   std::unique_ptr<cuda::Gemm> gemm_;
