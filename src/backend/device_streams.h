@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "backend/stream.h"
 #include "tensor/arena.h"
@@ -12,7 +11,6 @@ namespace trireme {
 class DeviceStreams {
  public:
   virtual ~DeviceStreams() = default;
-  virtual std::string device_id() const = 0;           // the same for two processes only if they share the device
   virtual Memory allocate_pinned(int64_t bytes) = 0;   // of the host; the device copies from and to it while the host goes on
   virtual bool reached(const Event& event) const = 0;  // may be asked by any thread
   virtual void* native(Stream stream) const = 0;       // what the libraries of the device call it

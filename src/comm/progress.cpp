@@ -140,6 +140,11 @@ void Progress::fail(std::exception_ptr error) {
   moved_.notify_all();
 }
 
+void Progress::rethrow_failure() const {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
 bool Progress::advance(Queue& queue) {
   Entry entry;
   {

@@ -84,6 +84,7 @@ class Progress final : public HostStreams {
   std::string missing_text(const std::vector<int>& ranks, int group, Stream stream, uint64_t number) const;
   std::chrono::seconds timeout() const;
   void fail(std::exception_ptr error);  // whoever waits or enqueues from now on gets this
+  void rethrow_failure() const;         // if there was one
 
   uint64_t enqueued(Stream stream) const override;
   void wait(Stream stream, const Event& event) override;

@@ -33,8 +33,6 @@ void require_backend(const Settings& settings) {
       model.pipeline_model_parallel_size > 1 && model.activations_checkpoint_granularity != RecomputeGranularity::none;
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
-      {"trainer.backend", settings.trainer.backend == BackendKind::cuda && settings.ranks() > 1,
-       "several ranks run on the CPU; use cpu, or one rank"},
       // What `auto` finds is seen later; `reference` does everything, slowly.
       {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
       {"model.fp8", model.fp8.enabled && settings.ranks() > 1, "FP8 products are for one rank so far; use false"},

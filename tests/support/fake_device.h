@@ -53,7 +53,6 @@ class FakeDevice final : public Backend, public DeviceStreams {
   }
   std::string description() const override { return "a device that is none"; }
 
-  std::string device_id() const override { return "fake"; }
   Memory allocate_pinned(int64_t bytes) override { return cpu_.allocate(bytes); }
   bool reached(const Event& event) const override {
     return lines_[index(event.stream)].done.load(std::memory_order_acquire) >= event.ticket;

@@ -20,7 +20,6 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   cudaDeviceProp properties{};
   CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
   name_ = properties.name;
-  for (const char byte : properties.uuid.bytes) id_ += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   multiprocessors_ = properties.multiProcessorCount;
   capability_ = 10 * properties.major + properties.minor;
   streams_ = std::make_unique<cuda::Streams>();

@@ -59,7 +59,6 @@ class CudaBackend final : public Backend, public DeviceStreams {
   std::string device_name() const override { return name_; }
   std::string description() const override;
 
-  std::string device_id() const override { return id_; }
   Memory allocate_pinned(int64_t bytes) override;
   bool reached(const Event& event) const override;
   void* native(Stream stream) const override;
@@ -80,7 +79,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   int device_ = 0;
   int multiprocessors_ = 0;
   int capability_ = 0;  // 90 for 9.0
-  std::string name_, id_;
+  std::string name_;
   std::unique_ptr<cuda::Streams> streams_;
   std::unique_ptr<cuda::Staging> staging_;
   std::unique_ptr<cuda::Gemm> gemm_;
