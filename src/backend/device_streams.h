@@ -4,14 +4,12 @@
 #include <functional>
 
 #include "backend/stream.h"
-#include "tensor/arena.h"
 
 namespace trireme {
 
 class DeviceStreams {
  public:
   virtual ~DeviceStreams() = default;
-  virtual Memory allocate_pinned(int64_t bytes) = 0;   // of the host; the device copies from and to it while the host goes on
   virtual bool reached(const Event& event) const = 0;  // may be asked by any thread
   virtual void* native(Stream stream) const = 0;       // what the libraries of the device call it
 

@@ -25,15 +25,27 @@ class CallGroup;
 
 // One collective or message.
 struct Call {
-  enum class Kind : uint8_t { wait, all_reduce, reduce_scatter, all_gather, broadcast, send, receive, exchange, barrier };
+  enum class Kind : uint8_t {
+    wait,
+    note_time,
+    all_reduce,
+    reduce_scatter,
+    all_gather,
+    broadcast,
+    send,
+    receive,
+    exchange,
+    barrier
+  };
   Kind kind = Kind::wait;
-  CallGroup* group = nullptr;  // who carries it out; none for a wait
+  CallGroup* group = nullptr;  // who carries it out; none for a wait or a time
   Event event;                 // what a wait is for, or a point on a device before which the call must not start
   Stream stream;
   Tensor from, to;
   Reduce reduce = Reduce::sum;
   int peer = 0;                                                 // root of a broadcast, partner of a message
   std::array<Message, Communicator::kMostMessages> messages{};  // of an exchange: those that have values
+  double* seconds = nullptr;                                    // where a time goes
 };
 
 // Who must come for a call to be done: ranks of the world, and the stream of theirs that they come on.
@@ -89,6 +101,8 @@ class Progress final : public HostStreams {
   uint64_t enqueued(Stream stream) const override;
   void wait(Stream stream, const Event& event) override;
   void synchronize(const Event& event) override;
+  void note_time(Stream stream, double* seconds) override;
+  void collect_times() override;
   bool reached(const Event& event) const;
 
  private:
@@ -120,7 +134,8 @@ class Progress final : public HostStreams {
   std::map<std::pair<int, int>, uint64_t> begun_;  // by group and stream
   std::condition_variable work_, moved_;
   std::array<Queue, kStreams> queues_;
-  uint64_t left_ = 0;  // entries in all queues
+  uint64_t left_ = 0;           // entries in all queues
+  uint64_t times_awaited_ = 0;  // entries of kind note_time
   std::exception_ptr error_;
   bool stop_ = false;
   std::mt19937_64 random_;

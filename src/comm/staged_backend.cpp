@@ -29,7 +29,7 @@ Tensor StagedBackend::stage(const Tensor& like) {
     if (!slot.used && slot.bytes >= like.bytes() && (best == nullptr || slot.bytes < best->bytes)) best = &slot;
   if (best == nullptr) {
     const auto bytes = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(like.bytes(), 4096))));
-    best = &slots_.emplace_back(Slot{streams_.allocate_pinned(bytes), bytes});
+    best = &slots_.emplace_back(Slot{device_.allocate_host(bytes), bytes});
   }
   best->used = true;
   return {best->memory.block.get(), like.dtype, like.shape, Device::host};
@@ -88,6 +88,18 @@ void StagedBackend::wait(Stream stream, const Event& event) {
   if (!is_carried(event.stream)) return device_.wait(stream, event);
   land(event);
   device_.wait(stream, line(event.stream).landed);
+}
+
+void StagedBackend::note_time(Stream stream, double* seconds) {
+  if (is_carried(stream))
+    progress_.note_time(stream, seconds);
+  else
+    device_.note_time(stream, seconds);
+}
+
+void StagedBackend::collect_times() {
+  device_.collect_times();
+  progress_.collect_times();
 }
 
 void StagedBackend::synchronize(const Event& event) {

@@ -41,6 +41,8 @@ class StagedBackend final : public Backend {
   Event record(Stream stream, const char* name) override;
   void wait(Stream stream, const Event& event) override;
   void synchronize(const Event& event) override;
+  void note_time(Stream stream, double* seconds) override;
+  void collect_times() override;
 
 #define TRIREME_PASS_ON(Op)                                                              \
   void run(Stream stream, const Op& op) override { device_.run(on_device(stream), op); } \
@@ -49,6 +51,11 @@ class StagedBackend final : public Backend {
 #undef TRIREME_PASS_ON
   void set_scratch(Stream stream, Tensor scratch) override { device_.set_scratch(stream, scratch); }
   Memory allocate(int64_t bytes) override { return device_.allocate(bytes); }
+  Memory allocate_host(int64_t bytes) override { return device_.allocate_host(bytes); }
+  bool runs_ahead() const override { return device_.runs_ahead(); }
+  void begin_range(const char* name, std::optional<int64_t> number) override { device_.begin_range(name, number); }
+  void end_range() override { device_.end_range(); }
+  void set_profiling(Profiling profiling) override { device_.set_profiling(profiling); }
   void upload(Stream stream, const void* from, Tensor to) override { device_.upload(on_device(stream), from, to); }
   void download(Stream stream, Tensor from, void* to) override { device_.download(on_device(stream), from, to); }
   int64_t full_speed_rows() const override { return device_.full_speed_rows(); }

@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "base/units.h"
 #include "comm/control.h"
+#include "comm/timed.h"
 #include "data/open_dataset.h"
 #include "train/batch_ramp.h"
 #include "train/engine_checkpoint.h"
@@ -53,9 +54,11 @@ Trainer::Trainer(RunRequest request, World& world)
       world_(world),
       place_(place_in(world, settings_)),
       machine_(world, settings_.trainer),
-      timed_(request_.op_times == OpTimes::yes ? std::make_unique<TimedBackend>(machine_.backend()) : nullptr),
+      timed_(request_.trace_ops == TraceOps::yes || model_.profile.enabled
+                 ? std::make_unique<TimedBackend>(machine_.backend(), trace_)
+                 : nullptr),
       backend_(timed_ ? timed_.get() : &machine_.backend()),
-      mesh_(machine_.connect(place_)),
+      mesh_(timed_ ? timed(machine_.connect(place_), machine_.backend(), trace_) : machine_.connect(place_)),
       agreement_(world),
       rates_{.formula = FlopsFormula::full,
              .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
@@ -67,6 +70,10 @@ Trainer::Trainer(RunRequest request, World& world)
   if (model_.fp8.enabled && !backend_->has_fp8())
     throw UserError("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
                     backend_->description());
+  for (const auto& [asked, key] : {std::pair{model_.cuda_graph == CudaGraph::yes, "model.enable_cuda_graph=true"},
+                                   std::pair{model_.profile.enabled, "model.nsys_profile.enabled=true"}})
+    if (asked && backend_->device_name().empty())
+      throw UserError("{} needs a GPU, and this run is on {}; use false", key, backend_->description());
   require_files_to_copy(logs);
   if (logs.resume_if_exists && !logs.resume_ignore_no_checkpoint && checkpoint_steps(folder_.checkpoints()).empty())
     throw UserError(
@@ -164,6 +171,12 @@ void Trainer::announce() {
   if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));
   if (restored_) say(fmt::format("weights {}, unless the run has a checkpoint of its own", restored_->folder.string()));
   say(fmt::format("run     {}", folder_.path().string()));
+  if (model_.profile.enabled)
+    say(
+        fmt::format("profile steps {} to {} are marked for a profiler; to record them:\n        nsys profile --trace={} "
+                    "--capture-range=cudaProfilerApi --capture-range-end=stop --output={}/profile {}",
+                    model_.profile.start_step, model_.profile.end_step, fmt::join(model_.profile.trace, ","),
+                    folder_.path().string(), request_.command));
 }
 
 std::string Trainer::layout_lines() {
@@ -206,6 +219,7 @@ void Trainer::start() {
     say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
   else if (restored_)
     restore_weights();
+  first_step_ = step_;
   loader_.emplace(*train_data_, sampler_layout(), consumed_samples_, micro_batches_of(model_.global_batch_size) + 2,
                   std::max<int64_t>(model_.data.num_workers, 1));
 }

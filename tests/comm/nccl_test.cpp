@@ -95,19 +95,5 @@ TEST_F(Nccl, DescriptionNamesLibraryAndNetwork) {
   std::printf("%s\n", text.c_str());
 }
 
-// What NCCL refuses is one line that names the call, the group and the library.
-TEST_F(Nccl, ARefusedCallSaysWhich) {
-  const Tensor nowhere{nullptr, DType::f32, {4}, Device::cuda};
-  try {
-    group_->all_reduce(kTensorParallel, nowhere, Reduce::sum);
-    session_->synchronize(kTensorParallel, "refused");
-    GTEST_SKIP() << "this NCCL takes an empty address from one rank";
-  } catch (const Failure& failure) {
-    const std::string line = failure.what();
-    EXPECT_NE(line.find("all_reduce of [4] f32 in group tp (ranks 0)"), std::string::npos) << line;
-    EXPECT_NE(line.find(session_->library().name()), std::string::npos) << line;
-  }
-}
-
 }  // namespace
 }  // namespace trireme

@@ -43,6 +43,7 @@ class FakeDevice final : public Backend, public DeviceStreams {
   void synchronize(const Event& event) override { wait_here(event); }
 
   Memory allocate(int64_t bytes) override { return cpu_.allocate(bytes); }
+  bool runs_ahead() const override { return true; }
   void upload(Stream stream, const void* from, Tensor to) override {
     std::vector<std::byte> bytes(static_cast<size_t>(to.bytes()));
     if (!bytes.empty()) std::memcpy(bytes.data(), from, bytes.size());
@@ -53,12 +54,12 @@ class FakeDevice final : public Backend, public DeviceStreams {
   }
   std::string description() const override { return "a device that is none"; }
 
-  Memory allocate_pinned(int64_t bytes) override { return cpu_.allocate(bytes); }
   bool reached(const Event& event) const override {
     return lines_[index(event.stream)].done.load(std::memory_order_acquire) >= event.ticket;
   }
   void* native(Stream) const override { return nullptr; }
-  void set_watch(Watch) override {}
+  void set_watch(Watch watch) override { watch_ = std::move(watch); }
+  const Watch& watch() const { return watch_; }
 
  private:
   struct Line {
@@ -109,6 +110,7 @@ class FakeDevice final : public Backend, public DeviceStreams {
   }
 
   CpuBackend cpu_;
+  Watch watch_;
   std::array<Line, 12> lines_;
 };
 
