@@ -113,10 +113,25 @@ std::string Progress::timeout_text(const Event& event, const Entry& entry) const
   const CallGroup* group = entry.call.group;
   std::string text = fmt::format("waited {} s for \"{}\"; under way: {}", timeout_.count(), event.name,
                                  group != nullptr ? group->text(entry.call) : "nothing");
-  if (group == nullptr || !missing_text_) return text;
+  if (group == nullptr) return text;
   const Awaited awaited = group->awaited(entry.call);
-  const CallCount call{.group = group->id(), .stream = static_cast<int>(index_of(awaited.stream)), .count = entry.number};
-  return text + "; " + missing_text_(awaited.ranks, call);
+  const std::string missing = missing_text(awaited.ranks, group->id(), awaited.stream, entry.number);
+  return missing.empty() ? text : text + "; " + missing;
+}
+
+std::string Progress::missing_text(const std::vector<int>& ranks, int group, Stream stream, uint64_t number) const {
+  if (!missing_text_) return "";
+  return missing_text_(ranks, {.group = group, .stream = static_cast<int>(index_of(stream)), .count = number});
+}
+
+uint64_t Progress::count_call(int group, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  return ++begun_[{group, static_cast<int>(index_of(stream))}];
+}
+
+std::chrono::seconds Progress::timeout() const {
+  const std::lock_guard lock(mutex_);
+  return timeout_;
 }
 
 void Progress::set_timeout(std::chrono::seconds timeout) {
@@ -142,6 +157,11 @@ void Progress::fail(std::exception_ptr error) {
   moved_.notify_all();
 }
 
+void Progress::rethrow_failure() const {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
 bool Progress::advance(Queue& queue) {
   Entry entry;
   {
@@ -157,6 +177,7 @@ bool Progress::advance(Queue& queue) {
     done = true;
   } else {
     if (!entry.started) {
+      if (!entry.call.group->ready(entry.call)) return false;
       entry.call.group->start(entry.call);
       if (options_.hostility == Hostility::late_completion)
         entry.not_before = SteadyClock::now() + std::chrono::microseconds(random_() % (random_() % 16 == 0 ? 3000 : 100));

@@ -39,7 +39,7 @@ struct Call {
   };
   Kind kind = Kind::wait;
   CallGroup* group = nullptr;  // who carries it out; none for a wait or a time
-  Event event;                 // what a wait is for
+  Event event;                 // what a wait is for, or a point on a device before which the call must not start
   Stream stream;
   Tensor from, to;
   Reduce reduce = Reduce::sum;
@@ -60,6 +60,7 @@ class CallGroup {
   virtual ~CallGroup() = default;
   virtual int id() const { return 0; }  // the same on all its ranks
   virtual Awaited awaited(const Call& call) const { return {.ranks = {}, .stream = call.stream}; }
+  virtual bool ready(const Call&) const { return true; }  // whether it may start; asked until it may
   virtual void start(const Call& call) = 0;
   virtual bool advance(const Call& call) = 0;            // goes on as far as it can; true once it is done
   virtual std::string text(const Call& call) const = 0;  // "all_reduce of [4,8] f32 in group tp (ranks 0, 1)"
@@ -89,7 +90,13 @@ class Progress final : public HostStreams {
   using MissingText = std::function<std::string(const std::vector<int>&, const CallCount&)>;
   void set_missing_text(MissingText missing);
   std::vector<CallCount> begun() const;  // calls so far, of all groups and streams
-  void fail(std::exception_ptr error);   // whoever waits or enqueues from now on gets this
+  // A call that somebody else carries out, counted with the others: the how manyth of its group and stream it is.
+  uint64_t count_call(int group, Stream stream);
+  // Who of `ranks` has begun fewer than `number` calls there, as words; empty where nobody knows.
+  std::string missing_text(const std::vector<int>& ranks, int group, Stream stream, uint64_t number) const;
+  std::chrono::seconds timeout() const;
+  void fail(std::exception_ptr error);  // whoever waits or enqueues from now on gets this
+  void rethrow_failure() const;         // if there was one
 
   uint64_t enqueued(Stream stream) const override;
   void wait(Stream stream, const Event& event) override;

@@ -4,7 +4,7 @@
 #include "config/settings_reader.h"
 #include "config/yaml.h"
 #include "train/engine_checkpoint.h"
-#include "train/trainer.h"
+#include "train/rank_machine.h"
 
 namespace trireme {
 namespace {

@@ -16,6 +16,7 @@
 #include "train/agreement.h"
 #include "train/checkpoint.h"
 #include "train/memory_plan.h"
+#include "train/rank_machine.h"
 #include "train/run_folder.h"
 #include "train/stop_signal.h"
 
@@ -40,8 +41,6 @@ struct RunRequest {
   Mllog mllog = Mllog::no;                          // whether MLPerf's log lines are written
   ReportFormat report_format = ReportFormat::text;  // of what is printed at the end
 };
-
-std::unique_ptr<Backend> make_backend(const TrainerSettings& settings);
 
 // One rank of a run. Rank 0 speaks for all: it has the terminal, the run's folder and the logs that describe the run; the others
 // have a text log each.
@@ -100,7 +99,7 @@ class Trainer {
   const Settings& settings_ = request_.settings;
   const ModelSettings& model_ = request_.settings.model;
   const MeshPlace place_;
-  std::unique_ptr<Backend> machine_;
+  RankMachine machine_;
   OpTrace trace_;
   std::unique_ptr<TimedBackend> timed_;  // where somebody wants to see the ops
   Backend* backend_ = nullptr;           // the one of the two that the run uses

@@ -138,7 +138,7 @@ RunEnd Trainer::run_end(RunOutcome outcome) {
 BenchmarkFacts Trainer::benchmark_facts() const {
   return {.recipe = request_.recipe,
           .command = request_.command,
-          .machine = machine_->description(),
+          .machine = machine_.backend().description(),
           .version = TRIREME_VERSION,
           .commit = TRIREME_COMMIT,
           .precision = settings_.trainer.precision == Precision::bf16 ? "bf16" : "32",

@@ -3,10 +3,6 @@
 
 #include <cstdio>
 
-#include "backend/cpu/cpu_backend.h"
-#include "backend/cuda_module.h"
-#include "backend/host_backend.h"
-#include "backend/reference/reference_backend.h"
 #include "base/process.h"
 #include "base/units.h"
 #include "comm/control.h"
@@ -46,16 +42,6 @@ MeshPlace place_in(const World& world, const Settings& settings) {
           .rank = world.rank()};
 }
 
-// Ranks of one machine share its cores, unless somebody bound them to their own or the recipe says how many each takes.
-std::unique_ptr<Backend> backend_of(const World& world, TrainerSettings settings) {
-  // Groups of ranks work on host memory.
-  if (settings.backend == BackendKind::automatic && world.size() > 1) settings.backend = BackendKind::cpu;
-  if (settings.threads == 0 && world.size() > 1) settings.threads = threads_of(world.control().places(), world.rank());
-  std::unique_ptr<Backend> backend = make_backend(settings);
-  if (auto* host = dynamic_cast<HostBackend*>(backend.get())) host->set_streams(world.streams());
-  return backend;
-}
-
 const char* precision_text(const Settings& settings) {
   if (settings.trainer.precision == Precision::f32) return "f32";
   return settings.model.fp8.enabled ? "FP8 linear layers in bf16 blocks with f32 masters" : "bf16 with f32 masters";
@@ -63,27 +49,21 @@ const char* precision_text(const Settings& settings) {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const TrainerSettings& settings) {
-  if (settings.backend == BackendKind::reference) return std::make_unique<ReferenceBackend>();
-  if (settings.backend == BackendKind::cuda) return make_cuda_backend();
-  if (settings.backend == BackendKind::automatic && cuda_device_count() > 0) return make_cuda_backend();
-  return std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
-}
-
 Trainer::Trainer(RunRequest request, World& world)
     : request_(std::move(request)),
       world_(world),
       place_(place_in(world, settings_)),
-      machine_(backend_of(world, settings_.trainer)),
-      timed_(request_.trace_ops == TraceOps::yes || model_.profile.enabled ? std::make_unique<TimedBackend>(*machine_, trace_)
-                                                                           : nullptr),
-      backend_(timed_ ? timed_.get() : machine_.get()),
-      mesh_(timed_ ? timed(Mesh::of(place_.shape, world), *machine_, trace_) : Mesh::of(place_.shape, world)),
+      machine_(world, settings_.trainer),
+      timed_(request_.trace_ops == TraceOps::yes || model_.profile.enabled
+                 ? std::make_unique<TimedBackend>(machine_.backend(), trace_)
+                 : nullptr),
+      backend_(timed_ ? timed_.get() : &machine_.backend()),
+      mesh_(timed_ ? timed(machine_.connect(place_), machine_.backend(), trace_) : machine_.connect(place_)),
       agreement_(world),
       rates_{.formula = FlopsFormula::full,
              .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
-             .devices = mesh_.size(),
-             .peak = peak_of(*machine_, settings_),
+             .devices = ceil_div(mesh_.size(), machine_.ranks_per_device()),
+             .peak = peak_of(machine_.backend(), settings_),
              .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::causal)},
       folder_(choose_folder()) {
   const ExpManagerSettings& logs = settings_.exp_manager;
@@ -112,7 +92,7 @@ Trainer::Trainer(RunRequest request, World& world)
   if (settings_.exp_manager.create_checkpoint_callback) other_memory_.emplace_back("checkpoint copy", plan_.checkpoint_copy);
   auto memory = plan_.rows();
   if (const auto device = backend_->device_memory()) {
-    require_memory(memory, {.ranks = 1, .memory = device->total - device->used});
+    require_memory(memory, {.ranks = 1, .memory = (device->total - device->used) / machine_.ranks_per_device()});
     require_memory(other_memory_, resources_of(world_));
     other_memory_ = {{"driver and libraries", device->used}};  // the rest is in the host's memory
     open_data();
@@ -185,6 +165,7 @@ void Trainer::announce() {
                   format_count(static_cast<double>(train_data_->size())), std::max<int64_t>(model_.data.num_workers, 1)));
   say(layout_lines());
   if (mesh_.size() > 1) say("overlap " + overlaps_text(settings_));
+  if (const std::string text = machine_.communication_text(); !text.empty()) say("comm    " + text);
   say(memory_table(plan_, other_memory_));
   say("rates   " + rates_.description());
   if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));
@@ -211,8 +192,8 @@ std::string Trainer::layout_lines() {
   slice("tensor", *mesh_.tp);
   slice("context", *mesh_.cp);
   slice("data", *mesh_.dp);
-  own += fmt::format("; {}, process {}, cores {}, {}; {}", here.host, here.process, here.core_text(), machine_->description(),
-                     format_bytes(plan_.total()));
+  own += fmt::format("; {}, process {}, cores {}, {}; {}", here.host, here.process, here.core_text(),
+                     machine_.backend().description(), format_bytes(plan_.total()));
   std::vector<std::string> lines = control_.gather("layout", own);
   if (lines.empty()) return "layout  " + own;
   constexpr size_t kMostShown = 64;  // every rank's own log has its line

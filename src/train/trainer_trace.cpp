@@ -48,7 +48,7 @@ void Trainer::report_trace() {
   if (request_.trace_ops == TraceOps::no) return;
   // Now, when no step needs the scratch memory any more and the machine is as warm as it was in the steps.
   const DType dtype = activation_dtype(settings_.trainer.precision);
-  trace_.set_ceilings(measure_ceilings(*machine_, dtype, model_.fp8.enabled ? Products::fp8 : Products::plain));
+  trace_.set_ceilings(measure_ceilings(machine_.backend(), dtype, model_.fp8.enabled ? Products::fp8 : Products::plain));
   const int rank = world_.rank();
   const RankPlace& place = control_.places()[static_cast<size_t>(rank)];
   const auto chrome = folder_.file(fmt::format("trace_globalrank-{}.json", rank));

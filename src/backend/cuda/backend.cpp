@@ -66,6 +66,14 @@ void CudaBackend::set_profiling(Profiling profiling) {
 Event CudaBackend::record(Stream stream, const char* name) { return streams_->record(stream, name); }
 void CudaBackend::wait(Stream stream, const Event& event) { streams_->wait(stream, event); }
 void CudaBackend::synchronize(const Event& event) { streams_->synchronize(event); }
+bool CudaBackend::reached(const Event& event) const {
+  thread_local int current = -1;  // of a thread that asks for the first time, which has no device yet
+  if (current != device_) CUDA_CHECK(cudaSetDevice(device_));
+  current = device_;
+  return streams_->reached(event);
+}
+void* CudaBackend::native(Stream stream) const { return streams_->get(stream); }
+void CudaBackend::set_watch(Watch watch) { streams_->set_watch(std::move(watch)); }
 cudaStream_t CudaBackend::stream(Stream stream) { return streams_->get(stream); }
 
 Memory CudaBackend::allocate(int64_t bytes) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "backend/device_streams.h"
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
@@ -20,7 +21,7 @@ class Replays;
 class Times;
 }  // namespace cuda
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public DeviceStreams {
  public:
   explicit CudaBackend(int device = 0);  // as CUDA_VISIBLE_DEVICES numbers them
   ~CudaBackend() override;
@@ -66,6 +67,10 @@ class CudaBackend final : public Backend {
   std::optional<DeviceMemory> device_memory() const override;
   std::string device_name() const override { return name_; }
   std::string description() const override;
+
+  bool reached(const Event& event) const override;
+  void* native(Stream stream) const override;
+  void set_watch(Watch watch) override;
 
   cudaStream_t stream(Stream stream);
   int multiprocessors() const { return multiprocessors_; }
