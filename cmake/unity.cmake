@@ -1,7 +1,7 @@
 # Most of a build's time goes into reading headers, so that a few files of one folder are compiled together. Whoever edits often
 # compiles them one by one instead: the debug preset, or -DTRIREME_UNITY=OFF. Names in a folder's anonymous namespaces differ.
 option(TRIREME_UNITY "Compile files of a folder together" ON)
-set(TRIREME_UNITY_FILES 12)  # in one at most: more would keep one core busy when the others have nothing left
+set(TRIREME_UNITY_FILES 18)  # in one at most: more would keep one core busy when the others have nothing left
 
 function(trireme_unity target)
   if(NOT TRIREME_UNITY)

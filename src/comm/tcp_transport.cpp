@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "comm/tcp.h"
 
 namespace trireme {
@@ -228,8 +229,8 @@ std::vector<json> exchange_addresses(const Rendezvous& meeting, int port) {
   const json own = {{"rank", meeting.rank}, {"host", host_name()}, {"addresses", own_addresses()}, {"port", port}};
   if (meeting.rank != 0) {
     TcpConnection first = TcpConnection::open({meeting.address}, meeting.port, kMeetingTime);
-    first.send({.kind = kGreeting, .text = own.dump()});
-    return json::parse(first.wait(kMeetingTime).text).get<std::vector<json>>();
+    first.send({.kind = kGreeting, .text = json_text(own, kOneLine)});
+    return parse_json(first.wait(kMeetingTime).text).get<std::vector<json>>();
   }
   TcpListener door(meeting.port);
   std::vector<TcpConnection> others;
@@ -237,7 +238,7 @@ std::vector<json> exchange_addresses(const Rendezvous& meeting, int port) {
   all[0] = own;
   for (int missing = meeting.size - 1; missing > 0; --missing) {
     TcpConnection other = door.accept(kMeetingTime);
-    json place = json::parse(other.wait(seconds(10)).text);
+    json place = parse_json(other.wait(seconds(10)).text);
     const int rank = place.at("rank");
     if (rank <= 0 || rank >= meeting.size || !all[static_cast<size_t>(rank)].is_null())
       throw UserError("two processes, or one too many, say that they are rank {} of {}; look at what sets RANK", rank,
@@ -245,7 +246,7 @@ std::vector<json> exchange_addresses(const Rendezvous& meeting, int port) {
     all[static_cast<size_t>(rank)] = std::move(place);
     others.push_back(std::move(other));
   }
-  for (TcpConnection& other : others) other.send({.kind = kGreeting, .text = json(all).dump()});
+  for (TcpConnection& other : others) other.send({.kind = kGreeting, .text = json_text(json(all), kOneLine)});
   return all;
 }
 

@@ -85,7 +85,7 @@ class Composer {
         overridden_.emplace_back(item.choice_key(), item.names);
     for (const DefaultsItem& item : items) {
       if (item.kind == DefaultsItem::Kind::self)
-        merge_at(place.package, std::move(own));
+        merge_at(place.package, own);
       else if (item.kind != DefaultsItem::Kind::override_group)
         add_item(item, place);
     }
