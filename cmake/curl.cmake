@@ -2,5 +2,6 @@
 find_package(CURL QUIET)
 if(CURL_FOUND)
   target_link_libraries(trireme_core PRIVATE CURL::libcurl)
-  target_compile_definitions(trireme_core PRIVATE TRIREME_HAS_CURL)
+  target_include_directories(trireme_services SYSTEM PRIVATE ${CURL_INCLUDE_DIRS})
+  target_compile_definitions(trireme_services PRIVATE TRIREME_HAS_CURL)
 endif()

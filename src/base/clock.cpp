@@ -1,9 +1,9 @@
 #include "base/clock.h"
 
 #include <fmt/format.h>
-#include <time.h>
 
 #include <chrono>
+#include <ctime>
 #include <iterator>
 
 namespace trireme {

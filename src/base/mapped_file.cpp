@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-[[noreturn]] void fail(const char* action, const std::filesystem::path& path, int error = errno) {
+[[noreturn]] void mapping_failed(const char* action, const std::filesystem::path& path, int error = errno) {
   throw Failure("cannot {} {}: {}", action, path.string(), std::generic_category().message(error));
 }
 
@@ -30,16 +30,16 @@ struct Descriptor {
 
 MappedFile MappedFile::open(const std::filesystem::path& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.number < 0) fail("open", path);
+  if (file.number < 0) mapping_failed("open", path);
   struct stat status {};
-  if (::fstat(file.number, &status) != 0) fail("read the size of", path);
+  if (::fstat(file.number, &status) != 0) mapping_failed("read the size of", path);
   if (!S_ISREG(status.st_mode)) throw Failure("cannot read {}: it is not a regular file", path.string());
   MappedFile mapped;
   mapped.path_ = path;
   if (status.st_size == 0) return mapped;  // an empty file cannot be mapped
   const auto size = static_cast<size_t>(status.st_size);
   void* const address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
-  if (address == MAP_FAILED) fail("map", path);
+  if (address == MAP_FAILED) mapping_failed("map", path);
   mapped.bytes_ = {static_cast<std::byte*>(address), size};
   return mapped;
 }
@@ -57,10 +57,10 @@ MappedOutput MappedOutput::create(const std::filesystem::path& path, int64_t siz
   CHECK(size > 0);
   MappedOutput output(path, partial_name(path));
   output.descriptor_ = ::open(output.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (output.descriptor_ < 0) fail("create", path);
-  if (const int error = ::posix_fallocate(output.descriptor_, 0, size); error != 0) fail("write", path, error);
+  if (output.descriptor_ < 0) mapping_failed("create", path);
+  if (const int error = ::posix_fallocate(output.descriptor_, 0, size); error != 0) mapping_failed("write", path, error);
   void* const address = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED, output.descriptor_, 0);
-  if (address == MAP_FAILED) fail("map", path);
+  if (address == MAP_FAILED) mapping_failed("map", path);
   output.bytes_ = {static_cast<std::byte*>(address), static_cast<size_t>(size)};
   return output;
 }
@@ -72,9 +72,9 @@ MappedOutput::~MappedOutput() {
 }
 
 void MappedOutput::commit() {
-  if (::msync(bytes_.data(), bytes_.size(), MS_SYNC) != 0) fail("write to disk", path_);
-  if (::fsync(descriptor_) != 0) fail("write to disk", path_);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("write", path_);
+  if (::msync(bytes_.data(), bytes_.size(), MS_SYNC) != 0) mapping_failed("write to disk", path_);
+  if (::fsync(descriptor_) != 0) mapping_failed("write to disk", path_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) mapping_failed("write", path_);
   temporary_.clear();
   sync_folder(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));
 }

@@ -5,10 +5,12 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string>
 
 #include "base/error.h"
 
@@ -46,8 +48,9 @@ void dump(int signal) {
 }  // namespace
 
 StackDump::StackDump(const std::filesystem::path& path) {
-  CHECK(path.string().size() < dump_path.size());
-  std::strcpy(dump_path.data(), path.c_str());
+  const std::string text = path.string();
+  CHECK(text.size() < dump_path.size());
+  *std::ranges::copy(text, dump_path.begin()).out = '\0';
   main_thread = ::pthread_self();
   void* frame = nullptr;
   ::backtrace(&frame, 1);  // loads what it needs, which a handler may not

@@ -115,7 +115,8 @@ class Drawing {
       std::string text = label(pipeline_, timed.action);
       const size_t whole = column(timed.end) - column(timed.begin);
       text.resize(std::max<size_t>(whole, 1) - 1, in_colour ? ' ' : '-');
-      text = (text + " ").substr(from - column(timed.begin), to - from);
+      text += ' ';
+      text = text.substr(from - column(timed.begin), to - from);
       line += in_colour ? colour(timed.action.kind) + text + "\033[0m" : text;
       at = to;
     }

@@ -16,7 +16,14 @@
 namespace trireme {
 namespace {
 
-using namespace prepare;
+using prepare::DryRun;
+using prepare::EndOfDocument;
+using prepare::OutputFormat;
+using prepare::PrepareHooks;
+using prepare::PrepareOutcome;
+using prepare::PrepareResult;
+using prepare::PrepareSettings;
+using prepare::SplitBy;
 
 struct PrepareArguments {
   PrepareSettings settings;
@@ -47,19 +54,19 @@ int prepare_files(PrepareArguments arguments) {
   if (!arguments.memory.empty()) settings.memory = parse_bytes("--memory", arguments.memory);
   if (arguments.append_eod) settings.end_of_document = EndOfDocument::append;
   if (arguments.dry_run) settings.dry_run = DryRun::yes;
-  settings.rank = find_rank(arguments.rank, arguments.ranks, process_environment());
+  settings.rank = prepare::find_rank(arguments.rank, arguments.ranks, prepare::process_environment());
   const StopSignal signal;
   const PrepareHooks hooks{.stop = [&] { return signal.received() != nullptr; },
                            .tell = [](const std::string& line) { fmt::print(stderr, "{}\n", line); }};
   const auto tokenizer = load_tokenizer(
       settings.tokenizer, {.specials = arguments.special_tokens ? SpecialTokens::recognised : SpecialTokens::ordinary});
-  const PrepareResult result = prepare_data(settings, *tokenizer, hooks);
+  const PrepareResult result = prepare::prepare_data(settings, *tokenizer, hooks);
   if (arguments.json) print_json(result.report);
   if (result.outcome == PrepareOutcome::stopped) {
     fmt::print(stderr, "stopped; the same command goes on from here\n");
     return kStoppedAfterSaving;
   }
-  if (!arguments.json && result.outcome == PrepareOutcome::complete) fmt::print("{}", summary_of(result.report));
+  if (!arguments.json && result.outcome == PrepareOutcome::complete) fmt::print("{}", prepare::summary_of(result.report));
   return kDone;
 }
 
@@ -115,7 +122,7 @@ void add_run_options(CLI::App& command, PrepareArguments& arguments) {
       ->option_text("N");
   command
       .add_option("--on-error", settings.on_error, "what cannot be read: stop with a line that says where, or skip and count it")
-      ->transform(names<OnError>({{"stop", OnError::stop}, {"skip", OnError::skip}}))
+      ->transform(names<prepare::OnError>({{"stop", prepare::OnError::stop}, {"skip", prepare::OnError::skip}}))
       ->option_text("WHAT [stop]");
   command.add_flag("--dry-run", arguments.dry_run, "look at the inputs, say what would be read, written and needed, and stop");
   command.add_flag("--json", arguments.json, "the report as JSON on stdout");

@@ -34,6 +34,7 @@ void require_known_command(const CLI::App& app, std::span<char* const> words) {
     const auto named = std::ranges::find(commands, word, &CLI::App::get_name);
     if (named == commands.end()) {
       std::vector<std::string> names;
+      names.reserve(commands.size());
       for (const CLI::App* command : commands) names.push_back(command->get_name());
       throw CLI::ParseError(fmt::format("{} is not a command; there are {}", word, fmt::join(names, ", ")), trireme::kUserError);
     }

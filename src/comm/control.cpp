@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/json.h"
+
 namespace trireme {
 namespace {
 
@@ -62,10 +64,11 @@ void Control::welcome_others(const ShareText& share) {
   if (size() == 1) return;
   TcpListener listener;
   const std::string token = random_token();
-  share(json{{"host", host_name()}, {"addresses", own_addresses()}, {"port", listener.port()}, {"token", token}}.dump());
+  share(json_text(json{{"host", host_name()}, {"addresses", own_addresses()}, {"port", listener.port()}, {"token", token}},
+                  kOneLine));
   for (int missing = size() - 1; missing > 0;) {
     TcpConnection connection = listener.accept(kMeeting);
-    const json hello = json::parse(connection.wait(seconds(10)).text, nullptr, false);
+    const json hello = try_parse_json(connection.wait(seconds(10)).text);
     if (!hello.is_object() || hello.value("token", "") != token) continue;  // a stranger
     const int other = hello.at("rank").get<int>();
     places_[static_cast<size_t>(other)] = place_from(hello.at("place"));
@@ -77,19 +80,20 @@ void Control::welcome_others(const ShareText& share) {
   }
   json places = json::array();
   for (const RankPlace& place : places_) places.push_back(json_of(place));
-  for (int other = 1; other < size(); ++other) send(other, kWelcome, places.dump());
+  for (int other = 1; other < size(); ++other) send(other, kWelcome, json_text(places, kOneLine));
 }
 
 void Control::join_rank_0(const ShareText& share) {
-  const json address = json::parse(share(""));
+  const json address = parse_json(share(""));
   std::vector<std::string> addresses = address.at("addresses").get<std::vector<std::string>>();
   addresses.push_back(address.at("host"));
   if (address.at("host") == host_name()) addresses.insert(addresses.begin(), "127.0.0.1");
   peers_[0] = std::make_unique<Peer>();
   peer(0).connection = TcpConnection::open(addresses, address.at("port"), kMeeting);
   peer(0).heard = Clock::now();
-  send(0, kHello, json{{"token", address.at("token")}, {"rank", rank_}, {"place", json_of(place_of_this_process())}}.dump());
-  const json places = json::parse(peer(0).connection.wait(kMeeting).text);
+  send(0, kHello,
+       json_text(json{{"token", address.at("token")}, {"rank", rank_}, {"place", json_of(place_of_this_process())}}, kOneLine));
+  const json places = parse_json(peer(0).connection.wait(kMeeting).text);
   for (size_t i = 0; i < places_.size(); ++i) places_[i] = place_from(places.at(i));
 }
 
@@ -158,7 +162,7 @@ void Control::handle(int from, const TcpMessage& message) {
   peer(from).heard = Clock::now();
   switch (message.kind) {
     case kBeat: {
-      const json in = json::parse(message.text);
+      const json in = parse_json(message.text);
       Beat& beat = peer(from).beat;
       beat.step = in.at("step");
       beat.calls.clear();
@@ -183,7 +187,7 @@ void Control::handle(int from, const TcpMessage& message) {
       return declare(end_from(message.text));
     case kAsk: {
       lock.unlock();
-      const json in = json::parse(message.text);
+      const json in = parse_json(message.text);
       const CallCount call{.group = in.at("group"), .stream = in.at("stream"), .count = in.at("count")};
       const std::string answer = missing_here(in.at("ranks").get<std::vector<int>>(), call);
       return send(from, kMail, std::string(kAnswer) + '\0' + answer);
@@ -225,7 +229,7 @@ void Control::send_beats() {
   json calls = json::array();
   if (source && rank_ != 0)
     for (const CallCount& call : source()) calls.push_back({call.group, call.stream, call.count});
-  const std::string text = json{{"step", step_.load()}, {"calls", std::move(calls)}}.dump();
+  const std::string text = json_text(json{{"step", step_.load()}, {"calls", std::move(calls)}}, kOneLine);
   for (const int other : living()) send(other, kBeat, text);
 }
 
@@ -261,7 +265,8 @@ std::vector<std::string> Control::gather(const std::string& key, const std::stri
 
 std::string Control::share(const std::string& key, const std::string& text) {
   if (rank_ != 0) return take(0, key);
-  for (int other = 1; other < size(); ++other) send(other, kMail, key + '\0' + text);
+  const std::string mail = key + '\0' + text;
+  for (int other = 1; other < size(); ++other) send(other, kMail, mail);
   return text;
 }
 
@@ -302,7 +307,8 @@ std::string Control::missing_text(const std::vector<int>& ranks, const CallCount
   // Heartbeats that were sent after this rank began to wait.
   std::this_thread::sleep_for(kBeatEvery + kBeatEvery / 4);
   if (rank_ == 0) return missing_here(ranks, call);
-  send(0, kAsk, json{{"ranks", ranks}, {"group", call.group}, {"stream", call.stream}, {"count", call.count}}.dump());
+  send(0, kAsk,
+       json_text(json{{"ranks", ranks}, {"group", call.group}, {"stream", call.stream}, {"count", call.count}}, kOneLine));
   std::unique_lock lock(mutex_);
   std::deque<std::string>& answers = mail_[{0, kAnswer}];
   if (!changed_.wait_for(lock, kSilent, [&] { return end_ || !answers.empty(); })) return name_of(0) + " does not answer";

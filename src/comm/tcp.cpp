@@ -23,7 +23,7 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // In front of every message: its length in bytes, and its kind.
 struct Header {
@@ -34,13 +34,13 @@ struct Header {
 constexpr uint32_t kMostBytes = 1 << 30;  // what is longer is not a message of ours
 
 // Waits until the descriptor can be read or written; false when the time is over.
-bool ready(int descriptor, short events, Clock::time_point limit) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()).count();
+bool ready(int descriptor, short events, SteadyClock::time_point limit) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - SteadyClock::now()).count();
   pollfd entry{.fd = descriptor, .events = events, .revents = 0};
   return ::poll(&entry, 1, static_cast<int>(std::max<int64_t>(left, 0))) > 0;
 }
 
-int connect_to(const addrinfo& address, Clock::time_point limit) {
+int connect_to(const addrinfo& address, SteadyClock::time_point limit) {
   const int descriptor = ::socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
   if (descriptor < 0) return -1;
   int status = ::connect(descriptor, address.ai_addr, address.ai_addrlen);
@@ -74,7 +74,7 @@ TcpConnection& TcpConnection::operator=(TcpConnection&& other) noexcept {
 }
 
 TcpConnection TcpConnection::open(const std::vector<std::string>& addresses, int port, std::chrono::seconds limit) {
-  const Clock::time_point end = Clock::now() + limit;
+  const SteadyClock::time_point end = SteadyClock::now() + limit;
   const addrinfo hints{.ai_flags = AI_NUMERICSERV, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   do {
     for (const std::string& name : addresses) {
@@ -82,12 +82,12 @@ TcpConnection TcpConnection::open(const std::vector<std::string>& addresses, int
       if (::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) continue;
       const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, ::freeaddrinfo);
       for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-        const int descriptor = connect_to(*address, std::min(end, Clock::now() + std::chrono::seconds(2)));
+        const int descriptor = connect_to(*address, std::min(end, SteadyClock::now() + std::chrono::seconds(2)));
         if (descriptor >= 0) return TcpConnection(descriptor);
       }
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));  // whoever listens may not be there yet
-  } while (Clock::now() < end);
+  } while (SteadyClock::now() < end);
   throw Failure("nobody answers at {}, port {}", fmt::join(addresses, " or "), port);
 }
 
@@ -137,7 +137,7 @@ std::optional<TcpMessage> TcpConnection::next() {
 }
 
 TcpMessage TcpConnection::wait(std::chrono::seconds limit) {
-  const Clock::time_point end = Clock::now() + limit;
+  const SteadyClock::time_point end = SteadyClock::now() + limit;
   while (true) {
     Header header;
     if (received_.size() >= sizeof header) std::memcpy(&header, received_.data(), sizeof header);
@@ -171,7 +171,7 @@ TcpListener::TcpListener(int port) {
 TcpListener::~TcpListener() { ::close(descriptor_); }
 
 TcpConnection TcpListener::accept(std::chrono::seconds limit) {
-  if (!ready(descriptor_, POLLIN, Clock::now() + limit))
+  if (!ready(descriptor_, POLLIN, SteadyClock::now() + limit))
     throw Failure("nobody came to TCP port {} for {} s", port_, limit.count());
   const int descriptor = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
   if (descriptor < 0) throw Failure("cannot accept on TCP port {}: {}", port_, std::strerror(errno));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "comm/tcp.h"
 
 namespace trireme {
@@ -23,18 +24,18 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 
-constexpr seconds kMeeting{300};
-constexpr uint8_t kHello = 0;
+constexpr seconds kMeetingTime{300};
+constexpr uint8_t kGreeting = 0;
 
 // In front of the bytes of a message.
-struct Header {
+struct TransportHeader {
   uint64_t bytes = 0;
   int64_t tag = 0;
 };
 
 struct Sending {
   Transport::Ticket ticket = 0;
-  Header header;
+  TransportHeader header;
   std::span<const std::byte> bytes;
   size_t done = 0;  // of header and bytes together
 };
@@ -59,7 +60,7 @@ class Wire {
 
  private:
   struct Arrival {  // the message that is coming in
-    Header header;
+    TransportHeader header;
     size_t done = 0;  // of header and bytes together
     std::vector<std::byte> kept;
     std::span<std::byte> to;
@@ -106,15 +107,15 @@ void Wire::receive(int64_t tag, Receiving wanted, std::set<Transport::Ticket>& d
 void Wire::advance_sends(std::set<Transport::Ticket>& done) {
   while (!sending_.empty()) {
     Sending& message = sending_.front();
-    const size_t in_header = std::min(message.done, sizeof(Header)), in_bytes = message.done - in_header;
-    iovec parts[] = {{reinterpret_cast<std::byte*>(&message.header) + in_header, sizeof(Header) - in_header},
+    const size_t in_header = std::min(message.done, sizeof(TransportHeader)), in_bytes = message.done - in_header;
+    iovec parts[] = {{reinterpret_cast<std::byte*>(&message.header) + in_header, sizeof(TransportHeader) - in_header},
                      {const_cast<std::byte*>(message.bytes.data()) + in_bytes, message.bytes.size() - in_bytes}};
     const msghdr request{.msg_iov = parts, .msg_iovlen = 2};
     const ssize_t sent = ::sendmsg(descriptor(), &request, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
     if (sent < 0) throw Failure("cannot send to rank {}: {}", rank_, std::strerror(errno));
     message.done += static_cast<size_t>(sent);
-    if (message.done < sizeof(Header) + message.bytes.size()) return;
+    if (message.done < sizeof(TransportHeader) + message.bytes.size()) return;
     done.insert(message.ticket);
     sending_.pop_front();
   }
@@ -153,10 +154,10 @@ void Wire::end_body(std::set<Transport::Ticket>& done) {
 
 void Wire::advance_receives(std::set<Transport::Ticket>& done) {
   while (true) {
-    const bool in_header = arrival_.done < sizeof(Header);
-    const size_t at = in_header ? arrival_.done : arrival_.done - sizeof(Header);
+    const bool in_header = arrival_.done < sizeof(TransportHeader);
+    const size_t at = in_header ? arrival_.done : arrival_.done - sizeof(TransportHeader);
     std::byte* const to = in_header ? reinterpret_cast<std::byte*>(&arrival_.header) : arrival_.to.data();
-    const size_t most = (in_header ? sizeof(Header) : arrival_.to.size()) - at;
+    const size_t most = (in_header ? sizeof(TransportHeader) : arrival_.to.size()) - at;
     if (most > 0) {
       const ssize_t count = ::recv(descriptor(), to + at, most, MSG_DONTWAIT);
       if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
@@ -169,7 +170,7 @@ void Wire::advance_receives(std::set<Transport::Ticket>& done) {
       if (static_cast<size_t>(count) < most) continue;
     }
     if (in_header) begin_body();
-    if (arrival_.done == sizeof(Header) + arrival_.to.size()) end_body(done);
+    if (arrival_.done == sizeof(TransportHeader) + arrival_.to.size()) end_body(done);
   }
 }
 
@@ -227,17 +228,17 @@ bool TcpTransport::done(Ticket ticket) {
 std::vector<json> exchange_addresses(const Rendezvous& meeting, int port) {
   const json own = {{"rank", meeting.rank}, {"host", host_name()}, {"addresses", own_addresses()}, {"port", port}};
   if (meeting.rank != 0) {
-    TcpConnection first = TcpConnection::open({meeting.address}, meeting.port, kMeeting);
-    first.send({.kind = kHello, .text = own.dump()});
-    return json::parse(first.wait(kMeeting).text).get<std::vector<json>>();
+    TcpConnection first = TcpConnection::open({meeting.address}, meeting.port, kMeetingTime);
+    first.send({.kind = kGreeting, .text = json_text(own, kOneLine)});
+    return parse_json(first.wait(kMeetingTime).text).get<std::vector<json>>();
   }
   TcpListener door(meeting.port);
   std::vector<TcpConnection> others;
   std::vector<json> all(static_cast<size_t>(meeting.size));
   all[0] = own;
   for (int missing = meeting.size - 1; missing > 0; --missing) {
-    TcpConnection other = door.accept(kMeeting);
-    json place = json::parse(other.wait(seconds(10)).text);
+    TcpConnection other = door.accept(kMeetingTime);
+    json place = parse_json(other.wait(seconds(10)).text);
     const int rank = place.at("rank");
     if (rank <= 0 || rank >= meeting.size || !all[static_cast<size_t>(rank)].is_null())
       throw UserError("two processes, or one too many, say that they are rank {} of {}; look at what sets RANK", rank,
@@ -245,7 +246,7 @@ std::vector<json> exchange_addresses(const Rendezvous& meeting, int port) {
     all[static_cast<size_t>(rank)] = std::move(place);
     others.push_back(std::move(other));
   }
-  for (TcpConnection& other : others) other.send({.kind = kHello, .text = json(all).dump()});
+  for (TcpConnection& other : others) other.send({.kind = kGreeting, .text = json_text(json(all), kOneLine)});
   return all;
 }
 
@@ -267,11 +268,11 @@ std::unique_ptr<Transport> connect_through_tcp(const Rendezvous& meeting) {
   };
   for (int lower = 0; lower < meeting.rank; ++lower) {
     TcpConnection connection = connect_to(places[static_cast<size_t>(lower)]);
-    connection.send({.kind = kHello, .text = std::to_string(meeting.rank)});
+    connection.send({.kind = kGreeting, .text = std::to_string(meeting.rank)});
     add(std::move(connection), lower);
   }
   for (int missing = meeting.size - 1 - meeting.rank; missing > 0; --missing) {
-    TcpConnection connection = door.accept(kMeeting);
+    TcpConnection connection = door.accept(kMeetingTime);
     const int rank = std::stoi(connection.wait(seconds(30)).text);
     CHECK(rank > meeting.rank && rank < meeting.size);
     add(std::move(connection), rank);

@@ -21,11 +21,6 @@ namespace {
 constexpr int kMaxFiles = 64;  // of one recipe; more can only come from files that name each other over and over
 constexpr const char* kTraining = "training";
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored) && !fs::is_directory(path, ignored);
-}
-
 // Where a file stands in the recipe.
 struct Place {
   std::string group;    // its folder below a search folder
@@ -90,7 +85,7 @@ class Composer {
         overridden_.emplace_back(item.choice_key(), item.names);
     for (const DefaultsItem& item : items) {
       if (item.kind == DefaultsItem::Kind::self)
-        merge_at(place.package, std::move(own));
+        merge_at(place.package, own);
       else if (item.kind != DefaultsItem::Kind::override_group)
         add_item(item, place);
     }
@@ -245,6 +240,11 @@ class Composer {
 };
 
 }  // namespace
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored) && !fs::is_directory(path, ignored);
+}
 
 std::string Composition::choice(const std::string& group) const {
   const auto found = std::ranges::find(choices, group, &std::pair<std::string, std::string>::first);

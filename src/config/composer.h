@@ -1,6 +1,7 @@
 // A recipe put together from its files: those it extends (`extends:`), those of its defaults list, and itself.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
@@ -24,6 +25,9 @@ struct Composition {
 // `find_shipped` gives the file of a shipped recipe, or nothing. The user's changes may choose files: training=gpt3/5b.
 Composition compose(const std::string& path, std::vector<Override> changes,
                     const std::function<std::string(const std::string&)>& find_shipped);
+
+// There, and no folder: a recipe may also come from a pipe.
+bool is_file(const std::filesystem::path& path);
 
 // Whether the defaults list of this file has the group: conf/config.yaml of the NeMo launcher has `training`.
 bool has_group(const std::string& path, const std::string& group);

@@ -9,7 +9,7 @@ namespace trireme {
 
 namespace {
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxBrackets = 32;
 
 // Reads the value of one override. Unquoted words end at the character that would end them in the place where they stand, so a
 // path or a sentence at the top needs no quotes.
@@ -41,7 +41,7 @@ class ValueReader {
   }
 
   Tree read_value(std::string_view terminators, int depth) {
-    if (depth > kMaxDepth) fail(fmt::format("more than {} levels of brackets", kMaxDepth));
+    if (depth > kMaxBrackets) fail(fmt::format("more than {} levels of brackets", kMaxBrackets));
     skip_spaces();
     if (take('[')) return read_list(depth);
     if (take('{')) return read_map(depth);

@@ -24,11 +24,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored) && !fs::is_directory(path, ignored);
-}
-
 bool looks_like_path(const std::string& text) {
   return text.ends_with(".yaml") || text.ends_with(".yml") || text.starts_with('/') || text.starts_with('.');
 }

@@ -20,7 +20,7 @@ namespace {
 
 // A recipe has a few hundred values. The limits only stop files that are something else, or that mean harm.
 constexpr size_t kMaxBytes = 1 << 20;
-constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxNesting = 64;
 constexpr size_t kMaxKey = 200;
 constexpr int64_t kMaxValues = 20'000;  // aliases count as what they stand for
 
@@ -133,7 +133,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void open(const YAML::Mark& mark, YAML::anchor_t anchor, Tree tree) {
     if (wants_key()) fail(mark, "a key must be a plain word, not a list or a map");
-    if (open_.size() >= kMaxDepth) fail(mark, fmt::format("more than {} levels of nesting", kMaxDepth));
+    if (open_.size() >= kMaxNesting) fail(mark, fmt::format("more than {} levels of nesting", kMaxNesting));
     open_.push_back({std::move(tree), mark, anchor, std::nullopt});
   }
 

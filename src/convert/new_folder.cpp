@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 fs::path require_new(const fs::path& path) {
   if (path.empty()) throw UserError("--output must name a folder");
-  const fs::path absolute = fs::absolute(path / "").lexically_normal().parent_path();  // without a slash at the end
+  fs::path absolute = fs::absolute(path / "").lexically_normal().parent_path();  // without a slash at the end
   if (fs::exists(fs::symlink_status(absolute)))
     throw UserError("--output {} is there already and is left as it is; choose another folder", path.string());
   return absolute;

@@ -14,8 +14,8 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kSequencesAtOnce = 1 << 16;
-constexpr int64_t kTokensAtOnce = 1 << 20;
+constexpr int64_t kSequencesOfPiece = 1 << 16;
+constexpr int64_t kTokensOfPiece = 1 << 20;
 
 Range piece_of(int64_t piece, int64_t size, int64_t count) { return {piece * size, std::min((piece + 1) * size, count)}; }
 
@@ -79,9 +79,9 @@ LengthSummary summarize_lengths(const IndexedDataset& data) {
   ThreadPool pool;
   std::vector<LengthSummary> parts(static_cast<size_t>(pool.size()));
   for (LengthSummary& part : parts) part.shortest = std::numeric_limits<int64_t>::max();
-  pool.run_on_threads(ceil_div(data.sequences(), kSequencesAtOnce), [&](int64_t piece, int thread) {
+  pool.run_on_threads(ceil_div(data.sequences(), kSequencesOfPiece), [&](int64_t piece, int thread) {
     LengthSummary& part = parts[static_cast<size_t>(thread)];
-    const Range sequences = piece_of(piece, kSequencesAtOnce, data.sequences());
+    const Range sequences = piece_of(piece, kSequencesOfPiece, data.sequences());
     for (int64_t i = sequences.begin; i < sequences.end; ++i) {
       const int64_t length = std::max<int64_t>(data.length(i), 0);
       part.tokens += length;
@@ -121,17 +121,17 @@ VerifiedDataset verify_dataset(const IndexedDataset& data, std::optional<int64_t
     });
     if (!fault.empty()) throw UserError("{}", fault);
   };
-  in_pieces(data.sequences(), kSequencesAtOnce, [&](Range sequences) {
+  in_pieces(data.sequences(), kSequencesOfPiece, [&](Range sequences) {
     check_sequences(data, sequences);
     read(12 * sequences.count());
   });
-  in_pieces(data.documents(), kSequencesAtOnce, [&](Range entries) {
+  in_pieces(data.documents(), kSequencesOfPiece, [&](Range entries) {
     empty_documents += check_documents(data, entries);
     read(8 * entries.count());
   });
-  std::vector<int64_t> largest(static_cast<size_t>(ceil_div(data.tokens(), kTokensAtOnce)), -1);
-  in_pieces(data.tokens(), kTokensAtOnce, [&](Range tokens) {
-    largest[static_cast<size_t>(tokens.begin / kTokensAtOnce)] = check_tokens(data, tokens, vocabulary);
+  std::vector<int64_t> largest(static_cast<size_t>(ceil_div(data.tokens(), kTokensOfPiece)), -1);
+  in_pieces(data.tokens(), kTokensOfPiece, [&](Range tokens) {
+    largest[static_cast<size_t>(tokens.begin / kTokensOfPiece)] = check_tokens(data, tokens, vocabulary);
     read(tokens.count() * size_of(data.type()));
   });
   VerifiedDataset verified{

@@ -14,17 +14,17 @@ namespace {
 namespace fs = std::filesystem;
 using Files = std::vector<std::string>;
 
-UserError refuse(const std::string& entry, const std::string& why) {
+UserError refuse_flat(const std::string& entry, const std::string& why) {
   return UserError("model.data.data_prefix: '{}' {}", entry, why);
 }
 
-Files files_of_pattern(const std::string& pattern) {
+Files flat_files_of_pattern(const std::string& pattern) {
   glob_t found{};
   const std::unique_ptr<glob_t, decltype(&globfree)> owner(&found, &globfree);
   Files files;
   // Unsorted by glob itself, whose order follows the locale.
   if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  if (files.empty()) throw refuse(pattern, "matches no file");
+  if (files.empty()) throw refuse_flat(pattern, "matches no file");
   std::ranges::sort(files);
   return files;
 }
@@ -36,10 +36,10 @@ Files files_of(const Files& entries) {
     if (fs::is_regular_file(entry, ignored)) {
       files.push_back(entry);
     } else if (entry.find_first_of("*?[") != std::string::npos) {
-      const Files more = files_of_pattern(entry);
+      const Files more = flat_files_of_pattern(entry);
       files.insert(files.end(), more.begin(), more.end());
     } else {
-      throw refuse(entry, fs::exists(entry, ignored) ? "is not a file" : "does not exist");
+      throw refuse_flat(entry, fs::exists(entry, ignored) ? "is not a file" : "does not exist");
     }
   }
   return files;
@@ -56,15 +56,15 @@ Files files_in_folder(const std::string& folder, Split split, bool shards) {
     const fs::path file = fs::path(folder) / (name + ".bin");
     if (shards) {
       try {
-        return files_of_pattern((fs::path(folder) / ("*" + name + "*.bin")).string());
+        return flat_files_of_pattern((fs::path(folder) / ("*" + name + "*.bin")).string());
       } catch (const UserError&) {
         continue;
       }
     }
     if (fs::exists(file)) return {file.string()};
   }
-  throw refuse(folder, fmt::format("holds no {}.bin for {}", (shards ? "*" : "") + names_of(split).front() + (shards ? "*" : ""),
-                                   name_of(split)));
+  throw refuse_flat(folder, fmt::format("holds no {}.bin for {}",
+                                        (shards ? "*" : "") + names_of(split).front() + (shards ? "*" : ""), name_of(split)));
 }
 
 class FlatOpener {

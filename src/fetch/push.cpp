@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr auto kRefresh = std::chrono::milliseconds(100);
+constexpr auto kProgressEvery = std::chrono::milliseconds(100);
 
 struct LocalFile {
   std::string path, name;
@@ -126,7 +126,7 @@ FetchReport carry_out(const PushPlan& plan, const DownloadOptions& options,
     threads.reserve(static_cast<size_t>(options.parallel));
     for (int i = 0; i < options.parallel; ++i) threads.emplace_back([&] { uploader.work(); });
     for (bool working = true; working;) {
-      std::this_thread::sleep_for(kRefresh);
+      std::this_thread::sleep_for(kProgressEvery);
       working = uploader.working_ > 0;
       now.bytes_done = now.bytes_brought = uploader.bytes_;
       now.files_done = uploader.files_;

@@ -30,20 +30,20 @@ nlohmann::ordered_json run_json(const ReportedRun& run) {
 
 nlohmann::ordered_json chart_json(const Chart& chart) {
   const QuantityRow& row = row_of(chart.quantity);
-  nlohmann::ordered_json json{{"key", row.key}, {"title", row.title}, {"unit", row.unit}};
+  nlohmann::ordered_json data{{"key", row.key}, {"title", row.title}, {"unit", row.unit}};
   for (const Curve& curve : chart.curves) {
     nlohmann::ordered_json series = to_json(thin(curve.series.points, kMostPoints));
     series["run"] = curve.run;
     series["name"] = curve.series.name;
     series["dots"] = curve.quantity == Quantity::validation_loss;
-    json["series"].push_back(std::move(series));
+    data["series"].push_back(std::move(series));
   }
-  return json;
+  return data;
 }
 
 // JSON inside a script element. "<" stands only in strings there, where its escape means the same and cannot end the element.
-std::string embedded(const nlohmann::ordered_json& json) {
-  const std::string text = json_text(json, kOneLine);
+std::string embedded(const nlohmann::ordered_json& data) {
+  const std::string text = json_text(data, kOneLine);
   std::string safe;
   for (const char c : text) {
     if (c == '<')
@@ -55,11 +55,11 @@ std::string embedded(const nlohmann::ordered_json& json) {
 }
 
 std::string data_of(const Report& report) {
-  nlohmann::ordered_json json;
-  for (const ReportedRun& run : report.runs) json["runs"].push_back(run_json(run));
-  json["charts"] = nlohmann::ordered_json::array();
-  for (const Chart& chart : report.charts) json["charts"].push_back(chart_json(chart));
-  return embedded(json);
+  nlohmann::ordered_json data;
+  for (const ReportedRun& run : report.runs) data["runs"].push_back(run_json(run));
+  data["charts"] = nlohmann::ordered_json::array();
+  for (const Chart& chart : report.charts) data["charts"].push_back(chart_json(chart));
+  return embedded(data);
 }
 
 std::string about(const Report& report) {

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kNothing = "–";
+constexpr std::string_view kNoValue = "–";
 
 template <class... Args>
 void add(std::string& html, fmt::format_string<Args...> text, Args&&... args) {
@@ -99,7 +99,7 @@ constexpr std::array kFigures{loss_figure, step_time_figure, tokens_figure, tflo
 // --------------------------------------------------------------------------------------------------------- the settings
 
 std::string value_text(const nlohmann::json* value) {
-  if (value == nullptr) return std::string(kNothing);
+  if (value == nullptr) return std::string(kNoValue);
   if (value->is_string()) return html_escaped(value->get_ref<const std::string&>());
   return html_escaped(value->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
@@ -179,7 +179,7 @@ std::string summary_table(const Report& report) {
     add(html, "<tr><th scope=row>{}</th>", first.title);
     for (const ReportedRun& run : report.runs) {
       const Figure figure = make(run.metrics);
-      const std::string value = figure.value.empty() ? std::string(kNothing) : html_escaped(figure.value + " " + figure.unit);
+      const std::string value = figure.value.empty() ? std::string(kNoValue) : html_escaped(figure.value + " " + figure.unit);
       add(html, "<td class=number><b>{}</b> {}<span class=how>{}</span></td>", value, change_text(first, figure),
           html_escaped(figure.how));
     }

@@ -40,7 +40,7 @@ std::string memory_text(const RunEnd& end) {
   return text;
 }
 
-std::string slowest_text(const Summary& summary) {
+std::string slowest_rank_text(const Summary& summary) {
   const RankEnd* slowest = summary.slowest_rank();
   if (slowest == nullptr) return "";
   const auto fastest = std::ranges::min_element(summary.end.ranks, {}, &RankEnd::mean_seconds);
@@ -50,7 +50,7 @@ std::string slowest_text(const Summary& summary) {
   return text;
 }
 
-std::string left_out_text(const Summary& summary) {
+std::string measured_text(const Summary& summary) {
   const int64_t warm_up = summary.left_out[static_cast<size_t>(LeftOut::warm_up)];
   const int64_t others = summary.steps - summary.averaged - warm_up;
   std::string text = fmt::format("{} measured, {} of warm-up left out", summary.averaged, warm_up);
@@ -71,7 +71,7 @@ std::string benchmark_text(const BenchmarkFacts& facts, const Summary& summary) 
   line("machine",
        fmt::format("{}; {} {}: TP {}, PP {}, DP {}, CP {}", facts.machine, facts.ranks, facts.ranks == 1 ? "rank" : "ranks",
                    facts.tensor_parallel, facts.pipeline_parallel, facts.data_parallel, facts.context_parallel));
-  line("steps", left_out_text(summary));
+  line("steps", measured_text(summary));
   if (summary.averaged > 0) {
     line("step time", fmt::format("mean {}  median {}  min {}  max {}  95th percentile {}", format_seconds(summary.mean_seconds),
                                   format_seconds(summary.median_seconds), format_seconds(summary.least_seconds),
@@ -81,7 +81,7 @@ std::string benchmark_text(const BenchmarkFacts& facts, const Summary& summary) 
     line("rates", rate_text(summary, FlopsFormula::full, summary.tflops_per_device));
     line("", rate_text(summary, FlopsFormula::causal, summary.causal_tflops_per_device));
     line("peak", peak_text(summary.rates.peak));
-    line("slowest", slowest_text(summary));
+    line("slowest", slowest_rank_text(summary));
   }
   line("memory", memory_text(summary.end));
   if (summary.final_loss) line("loss", fmt::format("{:.4f} after {} steps", *summary.final_loss, summary.steps_done));

@@ -10,9 +10,9 @@
 namespace trireme {
 namespace {
 
-enum Direction : size_t { kForward, kBackward, kDirections };
+enum LinkDirection : size_t { kForward, kBackward, kDirections };
 
-Direction direction_of(ActionKind kind) {
+LinkDirection direction_of(ActionKind kind) {
   return kind == ActionKind::send_backward || kind == ActionKind::receive_backward ? kBackward : kForward;
 }
 
@@ -57,8 +57,8 @@ class Player {
 
  private:
   // The edge out of a stage, and the one into it: forward from the stage before, backward from the one behind.
-  Edge& out(size_t stage, Direction d) { return edges_[stage * kDirections + d]; }
-  Edge& in(size_t stage, Direction d) {
+  Edge& out(size_t stage, LinkDirection d) { return edges_[stage * kDirections + d]; }
+  Edge& in(size_t stage, LinkDirection d) {
     const size_t count = stages_.size();
     return out(d == kForward ? (stage + count - 1) % count : (stage + 1) % count, d);
   }
@@ -66,7 +66,7 @@ class Player {
   bool step(size_t index) {
     Stage& stage = stages_[index];
     const Action& action = stage.list[stage.at];
-    const Direction d = direction_of(action.kind);
+    const LinkDirection d = direction_of(action.kind);
     if (is_send(action.kind)) {
       out(index, d).sent.push_back(stage.clock);
       stage.sends[d] += 1;
@@ -96,12 +96,12 @@ class Player {
     const bool overlapped = pipeline_.messages == Messages::overlapped;
     const auto buffers = static_cast<size_t>(message_buffers(pipeline_.messages));
     const bool forward = action.kind == ActionKind::forward || action.kind == ActionKind::forward_only;
-    const Direction d = forward ? kForward : kBackward;
+    const LinkDirection d = forward ? kForward : kBackward;
     const bool weight = action.kind == ActionKind::backward_weight;
     const bool receives =
         !weight && !(forward ? pipeline_.is_first(number, action.chunk) : pipeline_.is_last(number, action.chunk));
     const bool sends = !weight && !(forward ? pipeline_.is_last(number, action.chunk) : pipeline_.is_first(number, action.chunk));
-    for (const Direction each : {kForward, kBackward}) {
+    for (const LinkDirection each : {kForward, kBackward}) {
       // Its input must have come, and the buffer of its output be free; who does not overlap waits for everything.
       const size_t received = overlapped ? (receives && each == d ? stage.taken[each] + 1 : 0) : stage.receives[each];
       const size_t sent = !overlapped                                             ? stage.sends[each]

@@ -116,8 +116,8 @@ void Trainer::gather_ranks(RunEnd& end) {
   int64_t announced = plan_.total();
   for (const auto& [label, bytes] : other_memory_) announced += bytes;
   const nlohmann::json own = {{"seconds", summary_->mean_seconds()}, {"memory", memory_in_use().peak}, {"announced", announced}};
-  for (const std::string& text : control_.gather("end", own.dump())) {
-    const auto rank = nlohmann::json::parse(text);
+  for (const std::string& text : control_.gather("end", json_text(own, kOneLine))) {
+    const auto rank = parse_json(text);
     end.ranks.push_back({.rank = std::ssize(end.ranks), .mean_seconds = rank.at("seconds"), .memory_bytes = rank.at("memory")});
     end.memory_announced = std::max(end.memory_announced, rank.at("announced").get<int64_t>());
   }

@@ -1,0 +1,32 @@
+# Most of a build's time goes into reading headers, so that a few files of one folder are compiled together. Whoever edits often
+# compiles them one by one instead: the debug preset, or -DTRIREME_UNITY=OFF. Names in a folder's anonymous namespaces differ.
+option(TRIREME_UNITY "Compile files of a folder together" ON)
+set(TRIREME_UNITY_FILES 18)  # in one at most: more would keep one core busy when the others have nothing left
+
+function(trireme_unity target)
+  if(NOT TRIREME_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # A local may have the name of something in the file before it.
+  target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>)
+  set(folders)
+  foreach(source ${ARGN})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/src OUTPUT_VARIABLE name)
+    cmake_path(GET name PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER ${folder} folder)
+    list(APPEND folders ${folder})
+    list(APPEND sources_${folder} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder ${folders})
+    list(LENGTH sources_${folder} files)
+    math(EXPR parts "(${files} + ${TRIREME_UNITY_FILES} - 1) / ${TRIREME_UNITY_FILES}")
+    set(index 0)
+    foreach(source ${sources_${folder}})
+      math(EXPR part "${index} * ${parts} / ${files}")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${part})
+      math(EXPR index "${index} + 1")
+    endforeach()
+  endforeach()
+endfunction()
