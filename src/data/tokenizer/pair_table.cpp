@@ -11,19 +11,19 @@ namespace trireme {
 PairTable::PairTable(std::span<const Merge> merges) {
   CHECK(static_cast<int64_t>(merges.size()) <= kMaxMerges);
   const auto bits = static_cast<uint32_t>(std::bit_width(merges.size() | 1));  // of the number of pairs, rounded up
-  slots_ = LargeArray<uint64_t>((size_t{4} << bits) + 1);
+  // Eight slots a pair and more: few pairs are at another than their first, and few searches go on where they cannot be foretold.
+  const uint32_t slot_bits = bits + 3, filter_bits = bits + 1;
+  slots_ = LargeArray<uint64_t>((size_t{1} << slot_bits) + 1);
   std::ranges::fill(slots_.span(), PairView::kEmpty);
-  filter_.resize((size_t{1} << bits) + 3);  // it is read four bytes at a time
+  filter_.resize(size_t{1} << filter_bits);
   if (!std::ranges::is_sorted(merges, std::less_equal<>(), &Merge::merged))
     for (const Merge& merge : merges) merged_.push_back(merge.merged);
   view_ = {.slots = slots_.data(),
            .filter = filter_.data(),
            .last_slot = slots_.size() - 1,
-           .shift = 32 - (bits + 2),
-           .filter_shift = 32 - bits};
-  for (size_t place = 0; place < merges.size(); ++place) {
-    insert(merges[place], rank_at(place, merges[place]));
-  }
+           .shift = 32 - slot_bits,
+           .filter_shift = 32 - filter_bits};
+  for (size_t place = 0; place < merges.size(); ++place) insert(merges[place], rank_at(place, merges[place]));
 }
 
 void PairTable::insert(const Merge& merge, uint32_t rank) {

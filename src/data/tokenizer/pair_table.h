@@ -1,5 +1,5 @@
 // Which two neighbouring tokens merge, in which order, and into what. Most pairs that are asked for do not merge: a small filter,
-// one bit at a place that the pair's hash says, tells that of nine in ten without a look at the table.
+// one bit at a place that the pair's hash says, tells that of nineteen in twenty without a look at the table.
 #pragma once
 
 #include <cstddef>
