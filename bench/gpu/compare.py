@@ -3,7 +3,7 @@
 
   bench/gpu/compare.py                                       all cases in bf16, three rounds; writes a report
   bench/gpu/compare.py --cases 126m:16:4,1.3b:8:4 --rounds 1
-  bench/gpu/compare.py --op-times                            also where the time of a step goes, from a run of its own
+  bench/gpu/compare.py --trace-ops                            also where the time of a step goes, from a run of its own
 
 A case is MODEL:MICRO_BATCH:ACCUMULATION. The Python that runs the peer needs torch; this script needs only the standard library.
 """
@@ -89,15 +89,15 @@ def measure(arguments, log):
     return results, failures
 
 
-def op_times(arguments, log):
+def trace_ops(arguments, log):
     text = ''
     for case in arguments.cases:
         for precision in arguments.precisions:
             begin = len(log)
-            train(arguments, case, precision, log, '--op-times')
+            train(arguments, case, precision, log, '--trace-ops')
             lines = '\n'.join(log[begin:]).splitlines()
-            first = next(i for i, line in enumerate(lines) if re.match(r'op +calls', line))
-            text += f'\n{case} {precision}, each op alone:\n\n```\n' + '\n'.join(lines[first:]) + '\n```\n'
+            first = next(i for i, line in enumerate(lines) if line.startswith('op, per step'))
+            text += f'\n{case} {precision}, where the time of a step goes:\n\n```\n' + '\n'.join(lines[first:]) + '\n```\n'
     return text
 
 
@@ -109,7 +109,7 @@ def arguments_of(command_line):
     parser.add_argument('--modes', type=words, default=MODES, help=f'of the peer; default {",".join(MODES)}')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--steps', type=int, default=20, help='timed steps of a run')
-    parser.add_argument('--op-times', action='store_true')
+    parser.add_argument('--trace-ops', action='store_true')
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme')
     parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py', help='the PyTorch program')
     parser.add_argument('--python', default=sys.executable, help='the Python that runs the peer')
@@ -124,7 +124,7 @@ def main(command_line):
     results, failures = measure(arguments, log)
     text = table(results, ['trireme', *(f'torch {mode}' for mode in arguments.modes)])
     print(text)
-    tables = op_times(arguments, log) if arguments.op_times else ''
+    tables = trace_ops(arguments, log) if arguments.trace_ops else ''
     now = datetime.datetime.now(datetime.timezone.utc)
     name = f'{now:%Y-%m-%d-%H%M}'
     gpu = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version,memory.total', '--format=csv,noheader'],

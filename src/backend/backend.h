@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "backend/ops.h"
 #include "backend/stream.h"
+#include "base/clock.h"
 #include "tensor/arena.h"
 
 namespace trireme {
@@ -15,6 +17,8 @@ namespace trireme {
 struct DeviceMemory {
   int64_t used = 0, total = 0;  // bytes; used by all programs
 };
+
+enum class Profiling : uint8_t { off, on };  // whether a profiler that watches this process records
 
 class Backend {
  public:
@@ -36,14 +40,29 @@ class Backend {
   // may note what `enqueue` does and do that again without asking.
   virtual void repeat(Stream, uint64_t /*key*/, const std::function<void()>& enqueue) { enqueue(); }
 
+  // For those who measure. When all earlier work of the stream is done the time goes to `seconds`, as system_clock() counts it;
+  // collect_times() waits until all that were asked for are there.
+  virtual void note_time(Stream, double* seconds) { *seconds = system_clock().seconds(); }
+  virtual void collect_times() {}
+  // For profilers: a name for what is enqueued until the range ends, and a number if it has one.
+  virtual void begin_range(const char* /*name*/, std::optional<int64_t> /*number*/) {}
+  virtual void end_range() {}
+  virtual void set_profiling(Profiling) {}
+
   virtual Event record(Stream stream, const char* name) = 0;  // reached when all earlier work of the stream is done
   virtual void wait(Stream stream, const Event& event) = 0;   // later work of the stream starts after the event
   virtual void synchronize(const Event& event) = 0;           // the host waits
 
   virtual Memory allocate(int64_t bytes) = 0;
+  // Host memory that copies to and from the device go on with while the host does other things.
+  virtual Memory allocate_host(int64_t bytes) {
+    return {.device = Device::host, .block = std::make_shared<std::byte[]>(static_cast<size_t>(bytes))};
+  }
   virtual void upload(Stream stream, const void* from, Tensor to) = 0;  // host -> device, to.bytes()
   virtual void download(Stream stream, Tensor from, void* to) = 0;      // device -> host; valid after an event
 
+  // Whether the host is ahead of the ops that it enqueues, so that reading a result means waiting.
+  virtual bool runs_ahead() const { return false; }
   // Rows from which on a product is as fast as it gets here: how long the pieces are that the loss head works on.
   virtual int64_t full_speed_rows() const { return 2048; }
   // The most products of this dtype could reach here, for backends that have to find out; 0 where it is not known.
@@ -53,6 +72,20 @@ class Backend {
   virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
   virtual std::string device_name() const { return ""; }  // as its driver calls it
   virtual std::string description() const = 0;            // one line for the start of a run
+};
+
+// A range that ends with its scope.
+class NamedRange {
+ public:
+  NamedRange(Backend& backend, const char* name, std::optional<int64_t> number = std::nullopt) : backend_(backend) {
+    backend_.begin_range(name, number);
+  }
+  ~NamedRange() { backend_.end_range(); }
+  NamedRange(const NamedRange&) = delete;
+  NamedRange& operator=(const NamedRange&) = delete;
+
+ private:
+  Backend& backend_;
 };
 
 }  // namespace trireme

@@ -21,6 +21,15 @@ class HostBackend : public Backend {
   void synchronize(const Event& event) override {
     if (streams_ != nullptr) streams_->synchronize(event);
   }
+  void note_time(Stream stream, double* seconds) override {
+    if (streams_ != nullptr)
+      streams_->note_time(stream, seconds);
+    else
+      Backend::note_time(stream, seconds);
+  }
+  void collect_times() override {
+    if (streams_ != nullptr) streams_->collect_times();
+  }
 
  private:
   HostStreams* streams_ = nullptr;

@@ -29,6 +29,7 @@ class TracedBackend final : public Backend {
   }
   void synchronize(const Event& event) override { inner_.synchronize(event); }
   Memory allocate(int64_t bytes) override { return inner_.allocate(bytes); }
+  Memory allocate_host(int64_t bytes) override { return inner_.allocate_host(bytes); }
   void upload(Stream stream, const void* from, Tensor to) override { inner_.upload(stream, from, to); }
   void download(Stream stream, Tensor from, void* to) override { inner_.download(stream, from, to); }
   int64_t full_speed_rows() const override { return inner_.full_speed_rows(); }

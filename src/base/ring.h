@@ -21,6 +21,10 @@ class Ring {
     CHECK(count_ > 0);
     return slots_[first_];
   }
+  const T& operator[](size_t i) const {  // counted from the front
+    CHECK(i < count_);
+    return slots_[(first_ + i) % slots_.size()];
+  }
   T& push_back(T value) {
     if (count_ == slots_.size()) grow();
     T& slot = slots_[(first_ + count_) % slots_.size()];

@@ -24,7 +24,7 @@ struct TrainArguments {
   RecipeArguments recipe;
   bool resume = false;
   bool dry_run = false;
-  bool op_times = false;
+  bool trace_ops = false;
   bool benchmark = false;
   bool mllog = false;
   bool json = false;
@@ -130,7 +130,7 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
                                               .recipe = arguments.recipe.recipe,
                                               .command = command_of(world, arguments),
                                               .arguments = command_line(),
-                                              .op_times = arguments.op_times ? OpTimes::yes : OpTimes::no,
+                                              .trace_ops = arguments.trace_ops ? TraceOps::yes : TraceOps::no,
                                               .purpose = arguments.benchmark ? RunPurpose::benchmark : RunPurpose::training,
                                               .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
                                               .report_format = arguments.json ? ReportFormat::json : ReportFormat::text},
@@ -171,7 +171,8 @@ void add_train_command(CLI::App& app, int& status) {
                     "given; ends with a table and benchmark.json");
   command->add_flag("--mllog", arguments->mllog, "also write mllog.txt, the log lines of MLPerf");
   command->add_flag("--json", arguments->json, "print the summary at the end as JSON");
-  command->add_flag("--op-times", arguments->op_times, "end with a table of where the time went, op by op");
+  command->add_flag("--trace-ops", arguments->trace_ops,
+                    "trace a few steps op by op: ends with a table of where their time went, and a Chrome trace of each rank");
   command->callback([arguments, &status] { status = train(*arguments); });
 }
 

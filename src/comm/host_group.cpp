@@ -42,8 +42,8 @@ void reduce_elements(std::span<const std::byte* const> sources, Reduce reduce, i
 }
 
 const char* name_of(Call::Kind kind) {
-  constexpr const char* kNames[] = {"wait", "all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                    "send", "receive",    "exchange",       "barrier"};
+  constexpr const char* kNames[] = {"wait",      "note_time", "all_reduce", "reduce_scatter", "all_gather",
+                                    "broadcast", "send",      "receive",    "exchange",       "barrier"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -208,7 +208,8 @@ void HostGroup::start(const Call& call) {
       }
       return;
     case Call::Kind::wait:
-      CHECK_NEVER("a wait belongs to no group");
+    case Call::Kind::note_time:
+      CHECK_NEVER("neither belongs to no group");
   }
 }
 

@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-class HostGroup final : public Communicator, private CallGroup {
+class HostGroup final : public Communicator, public CallGroup {
  public:
   // `members` are ranks of the transport, rising, this rank among them. `id` tells apart the groups that two ranks share.
   HostGroup(std::string name, int id, std::vector<int> members, Transport& transport, Progress& progress);
@@ -30,6 +30,13 @@ class HostGroup final : public Communicator, private CallGroup {
   void exchange(Stream stream, std::span<const Message> messages) override;
   void barrier(Stream stream) override;
 
+  // The calls of the progress thread.
+  int id() const override { return id_; }
+  Awaited awaited(const Call& call) const override;
+  void start(const Call& call) override;
+  bool advance(const Call& call) override;
+  std::string text(const Call& call) const override;
+
  private:
   // What belongs to the call that a stream has under way.
   struct UnderWay {
@@ -42,12 +49,6 @@ class HostGroup final : public Communicator, private CallGroup {
   };
 
   void enqueue(const Call& call);  // on the compute stream, which is the caller, it is done on return
-  int id() const override { return id_; }
-  Awaited awaited(const Call& call) const override;
-  void start(const Call& call) override;
-  bool advance(const Call& call) override;
-  std::string text(const Call& call) const override;
-
   UnderWay& under_way(Stream stream);
   int tag(StreamKind kind, int channel) const;
   int tag(Stream stream) const;

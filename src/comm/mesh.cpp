@@ -22,11 +22,9 @@ std::vector<int> ranks_along(const MeshShape& shape, MeshDirection direction, in
   return ranks;
 }
 
-namespace {
-
-// A mesh whose groups are made by `group(name, id, ranks)`; those that share tables too.
-template <class MakeGroup>
-Mesh make_mesh(const MeshShape& shape, int rank, MakeGroup group) {
+Mesh Mesh::of(const MeshPlace& place, const MakeGroup& group) {
+  const MeshShape& shape = place.shape;
+  const int rank = place.rank;
   const auto along = [&](MeshDirection direction) { return ranks_along(shape, direction, rank); };
   const std::vector<int> stages = along(MeshDirection::pp);
   const bool shares = stages.size() > 1 && (rank == stages.front() || rank == stages.back());
@@ -41,22 +39,20 @@ Mesh make_mesh(const MeshShape& shape, int rank, MakeGroup group) {
           .world = group("world", 6, everybody)};
 }
 
-}  // namespace
-
 Mesh Mesh::solo() {
-  return make_mesh({}, 0, [](const char*, int, const std::vector<int>&) { return std::make_unique<SoloCommunicator>(); });
+  return of({}, [](const char*, int, const std::vector<int>&) { return std::make_unique<SoloCommunicator>(); });
 }
 
 Mesh Mesh::of(const MeshShape& shape, World& world) {
   CHECK_EQ(shape.size(), world.size());
   if (world.size() == 1) return solo();
-  return make_mesh(shape, world.rank(), [&](const char* name, int id, std::vector<int> ranks) {
+  return of({shape, world.rank()}, [&](const char* name, int id, std::vector<int> ranks) {
     return std::make_unique<HostGroup>(name, id, std::move(ranks), world.transport(), world.progress());
   });
 }
 
 Mesh Mesh::on_paper(const MeshPlace& place, StepLog* log) {
-  return make_mesh(place.shape, place.rank, [&](const char* name, int, const std::vector<int>& ranks) {
+  return of(place, [&](const char* name, int, const std::vector<int>& ranks) {
     const auto self = std::find(ranks.begin(), ranks.end(), place.rank);
     return std::make_unique<CostCommunicator>(name, static_cast<int>(self - ranks.begin()), static_cast<int>(ranks.size()), log);
   });

@@ -2,6 +2,7 @@
 // communicator per direction of the mesh, and the groups derived from them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -28,7 +29,10 @@ struct Mesh {
   std::unique_ptr<Communicator> world;      // all ranks
 
   static Mesh solo();
-  static Mesh of(const MeshShape& shape, World& world);
+  static Mesh of(const MeshShape& shape, World& world);  // on host memory
+  // Of groups that the caller makes, for all that this rank is in; `id` is different for each of them.
+  using MakeGroup = std::function<std::unique_ptr<Communicator>(const char* name, int id, std::vector<int> ranks)>;
+  static Mesh of(const MeshPlace& place, const MakeGroup& make_group);
   // Of CostCommunicators, which write down what they are asked for in `log`.
   static Mesh on_paper(const MeshPlace& place, StepLog* log = nullptr);
 

@@ -1,11 +1,12 @@
 #include "comm/progress.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // How long the thread sleeps after asking in vain: not at all at first, because most answers come soon, then longer and longer,
 // because ranks may share a core.
@@ -50,6 +51,7 @@ void Progress::enqueue(const Call& call) {
     queue.entries.push_back({.call = call, .started = false, .number = 0, .not_before = {}});
     queue.enqueued += 1;
     left_ += 1;
+    if (call.kind == Call::Kind::note_time) times_awaited_ += 1;
   }
   work_.notify_one();
 }
@@ -63,6 +65,21 @@ void Progress::wait(Stream stream, const Event& event) {
   if (stream.kind == StreamKind::compute) return synchronize(event);  // ops run inline: their stream is the caller
   if (stream == event.stream || reached(event)) return;
   enqueue({.kind = Call::Kind::wait, .event = event, .stream = stream, .from = {}, .to = {}});
+}
+
+void Progress::note_time(Stream stream, double* seconds) {
+  if (stream.kind == StreamKind::compute)
+    *seconds = system_clock().seconds();
+  else
+    enqueue(
+        {.kind = Call::Kind::note_time, .event = {}, .stream = stream, .from = {}, .to = {}, .messages = {}, .seconds = seconds});
+}
+
+void Progress::collect_times() {
+  std::unique_lock lock(mutex_);
+  if (!moved_.wait_for(lock, timeout_, [&] { return error_ || times_awaited_ == 0; }))
+    throw Failure("waited {} s for the times of calls between ranks", timeout_.count());
+  if (error_) std::rethrow_exception(error_);
 }
 
 bool Progress::reached(const Event& event) const {
@@ -86,7 +103,7 @@ Progress::Entry Progress::blocking(Stream stream) const {
     const Queue& queue = queues_[index_of(stream)];
     if (queue.entries.empty()) break;
     const Entry& entry = queue.entries.front();
-    if (entry.call.kind != Call::Kind::wait) return entry;
+    if (entry.call.kind != Call::Kind::wait) return entry;  // times are noted at once: none is in the way
     stream = entry.call.event.stream;
   }
   return {};
@@ -96,10 +113,25 @@ std::string Progress::timeout_text(const Event& event, const Entry& entry) const
   const CallGroup* group = entry.call.group;
   std::string text = fmt::format("waited {} s for \"{}\"; under way: {}", timeout_.count(), event.name,
                                  group != nullptr ? group->text(entry.call) : "nothing");
-  if (group == nullptr || !missing_text_) return text;
+  if (group == nullptr) return text;
   const Awaited awaited = group->awaited(entry.call);
-  const CallCount call{.group = group->id(), .stream = static_cast<int>(index_of(awaited.stream)), .count = entry.number};
-  return text + "; " + missing_text_(awaited.ranks, call);
+  const std::string missing = missing_text(awaited.ranks, group->id(), awaited.stream, entry.number);
+  return missing.empty() ? text : text + "; " + missing;
+}
+
+std::string Progress::missing_text(const std::vector<int>& ranks, int group, Stream stream, uint64_t number) const {
+  if (!missing_text_) return "";
+  return missing_text_(ranks, {.group = group, .stream = static_cast<int>(index_of(stream)), .count = number});
+}
+
+uint64_t Progress::count_call(int group, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  return ++begun_[{group, static_cast<int>(index_of(stream))}];
+}
+
+std::chrono::seconds Progress::timeout() const {
+  const std::lock_guard lock(mutex_);
+  return timeout_;
 }
 
 void Progress::set_timeout(std::chrono::seconds timeout) {
@@ -125,6 +157,11 @@ void Progress::fail(std::exception_ptr error) {
   moved_.notify_all();
 }
 
+void Progress::rethrow_failure() const {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
 bool Progress::advance(Queue& queue) {
   Entry entry;
   {
@@ -135,18 +172,22 @@ bool Progress::advance(Queue& queue) {
   bool done = false;
   if (entry.call.kind == Call::Kind::wait) {
     done = reached(entry.call.event);
+  } else if (entry.call.kind == Call::Kind::note_time) {
+    *entry.call.seconds = system_clock().seconds();
+    done = true;
   } else {
     if (!entry.started) {
+      if (!entry.call.group->ready(entry.call)) return false;
       entry.call.group->start(entry.call);
       if (options_.hostility == Hostility::late_completion)
-        entry.not_before = Clock::now() + std::chrono::microseconds(random_() % (random_() % 16 == 0 ? 3000 : 100));
+        entry.not_before = SteadyClock::now() + std::chrono::microseconds(random_() % (random_() % 16 == 0 ? 3000 : 100));
       const std::lock_guard lock(mutex_);
       queue.entries.front().started = true;
       queue.entries.front().not_before = entry.not_before;
       queue.entries.front().number = ++begun_[{entry.call.group->id(), static_cast<int>(index_of(entry.call.stream))}];
     }
     // A late call does not even take what has arrived, so that its buffers keep what was in them.
-    done = Clock::now() >= entry.not_before && entry.call.group->advance(entry.call);
+    done = SteadyClock::now() >= entry.not_before && entry.call.group->advance(entry.call);
   }
   if (!done) return false;
   {
@@ -154,6 +195,7 @@ bool Progress::advance(Queue& queue) {
     queue.entries.pop_front();
     queue.done += 1;
     left_ -= 1;
+    if (entry.call.kind == Call::Kind::note_time) times_awaited_ -= 1;
   }
   moved_.notify_all();
   return true;

@@ -25,15 +25,27 @@ class CallGroup;
 
 // One collective or message.
 struct Call {
-  enum class Kind : uint8_t { wait, all_reduce, reduce_scatter, all_gather, broadcast, send, receive, exchange, barrier };
+  enum class Kind : uint8_t {
+    wait,
+    note_time,
+    all_reduce,
+    reduce_scatter,
+    all_gather,
+    broadcast,
+    send,
+    receive,
+    exchange,
+    barrier
+  };
   Kind kind = Kind::wait;
-  CallGroup* group = nullptr;  // who carries it out; none for a wait
-  Event event;                 // what a wait is for
+  CallGroup* group = nullptr;  // who carries it out; none for a wait or a time
+  Event event;                 // what a wait is for, or a point on a device before which the call must not start
   Stream stream;
   Tensor from, to;
   Reduce reduce = Reduce::sum;
   int peer = 0;                                                 // root of a broadcast, partner of a message
   std::array<Message, Communicator::kMostMessages> messages{};  // of an exchange: those that have values
+  double* seconds = nullptr;                                    // where a time goes
 };
 
 // Who must come for a call to be done: ranks of the world, and the stream of theirs that they come on.
@@ -48,6 +60,7 @@ class CallGroup {
   virtual ~CallGroup() = default;
   virtual int id() const { return 0; }  // the same on all its ranks
   virtual Awaited awaited(const Call& call) const { return {.ranks = {}, .stream = call.stream}; }
+  virtual bool ready(const Call&) const { return true; }  // whether it may start; asked until it may
   virtual void start(const Call& call) = 0;
   virtual bool advance(const Call& call) = 0;            // goes on as far as it can; true once it is done
   virtual std::string text(const Call& call) const = 0;  // "all_reduce of [4,8] f32 in group tp (ranks 0, 1)"
@@ -77,11 +90,19 @@ class Progress final : public HostStreams {
   using MissingText = std::function<std::string(const std::vector<int>&, const CallCount&)>;
   void set_missing_text(MissingText missing);
   std::vector<CallCount> begun() const;  // calls so far, of all groups and streams
-  void fail(std::exception_ptr error);   // whoever waits or enqueues from now on gets this
+  // A call that somebody else carries out, counted with the others: the how manyth of its group and stream it is.
+  uint64_t count_call(int group, Stream stream);
+  // Who of `ranks` has begun fewer than `number` calls there, as words; empty where nobody knows.
+  std::string missing_text(const std::vector<int>& ranks, int group, Stream stream, uint64_t number) const;
+  std::chrono::seconds timeout() const;
+  void fail(std::exception_ptr error);  // whoever waits or enqueues from now on gets this
+  void rethrow_failure() const;         // if there was one
 
   uint64_t enqueued(Stream stream) const override;
   void wait(Stream stream, const Event& event) override;
   void synchronize(const Event& event) override;
+  void note_time(Stream stream, double* seconds) override;
+  void collect_times() override;
   bool reached(const Event& event) const;
 
  private:
@@ -113,7 +134,8 @@ class Progress final : public HostStreams {
   std::map<std::pair<int, int>, uint64_t> begun_;  // by group and stream
   std::condition_variable work_, moved_;
   std::array<Queue, kStreams> queues_;
-  uint64_t left_ = 0;  // entries in all queues
+  uint64_t left_ = 0;           // entries in all queues
+  uint64_t times_awaited_ = 0;  // entries of kind note_time
   std::exception_ptr error_;
   bool stop_ = false;
   std::mt19937_64 random_;

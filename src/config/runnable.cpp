@@ -33,16 +33,15 @@ void require_backend(const Settings& settings) {
       model.pipeline_model_parallel_size > 1 && model.activations_checkpoint_granularity != RecomputeGranularity::none;
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
-      {"trainer.backend", settings.trainer.backend == BackendKind::cuda && settings.ranks() > 1,
-       "several ranks run on the CPU; use cpu, or one rank"},
       // What `auto` finds is seen later; `reference` does everything, slowly.
       {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
       {"model.fp8", model.fp8.enabled && settings.ranks() > 1, "FP8 products are for one rank so far; use false"},
-      {"model.fp8_params", model.fp8.enabled && model.fp8.params, "weights stay in bf16 beside their FP8 copies; use false"},
       {"model.fp8_wgrad", model.fp8.enabled && !model.fp8.wgrad, "weight gradients are made from FP8 too; use true"},
       {"model.fp8_interval", model.fp8.enabled && model.fp8.interval != 1, "scales follow every step; use 1"},
-      {"model.enable_cuda_graph", model.cuda_graph == CudaGraph::yes, kCuda},
-      {"model.nsys_profile.enabled", model.profile.enabled, kCuda},
+      {"model.enable_cuda_graph", model.cuda_graph == CudaGraph::yes && settings.trainer.backend == BackendKind::cpu, kCuda},
+      {"model.enable_cuda_graph", model.cuda_graph == CudaGraph::yes && settings.ranks() > 1,
+       "graphs are for one rank, what ranks exchange is not recorded; use null"},
+      {"model.nsys_profile.enabled", model.profile.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
       {"model.num_micro_batches_with_partial_activation_checkpoints",
        recomputes_in_stages && model.num_micro_batches_with_partial_activation_checkpoints > 0,
        "all micro-batches are recomputed alike; use null"},

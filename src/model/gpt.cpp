@@ -19,7 +19,8 @@ Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, cons
 Context Gpt::context(const ChunkPass& pass, Mode mode, WeightProducts when) const {
   const ParallelLinear::Options options{.rows = shared_.block.rows,
                                         .weight_products = when,
-                                        .overlap = model_.ub_tp_comm_overlap ? TensorOverlap::pieces : TensorOverlap::whole};
+                                        .overlap = model_.ub_tp_comm_overlap ? TensorOverlap::pieces : TensorOverlap::whole,
+                                        .weight_grads = pass.weight_grads};
   return {.backend = backend_,
           .tp = *mesh_.tp,
           .cp = *mesh_.cp,
@@ -37,9 +38,11 @@ PendingSum Gpt::entered(const Context& context, const Slots& at, int64_t i) cons
 
 PendingSum Gpt::forward_blocks(const Context& context, const Slots& at, const Weights& weights) const {
   PendingSum stream{.residual = table_.input(at)};
-  for (int64_t i = 0; i < dims_.L; ++i)
+  for (int64_t i = 0; i < dims_.L; ++i) {
+    const NamedRange range(backend_, "forward of layer", layer(i));
     stream =
         block_forward(context, layer(i), weights.acquire(layer(i)), table_.block(at, i, Pass::forward), shared_.block, stream);
+  }
   return stream;
 }
 
@@ -95,6 +98,7 @@ void Gpt::backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, 
   const bool finishes = when == WeightProducts::now;
   if (finishes && has_head_) grads.finished_head();
   for (int64_t i = dims_.L - 1; i >= 0; --i) {
+    const NamedRange range(backend_, "backward of layer", layer(i));
     const BlockActivations a = table_.block(at, i, Pass::backward);
     const bool ends_group = i == dims_.L - 1 || table_.plan(i + 1).group_begin != table_.plan(i).group_begin;
     if (table_.plan(i).recomputed && ends_group) recompute(training, at, i, weights);
@@ -116,6 +120,7 @@ void Gpt::backward_weight(const ChunkPass& pass, Grads& grads) const {
   const Context training = context(pass, Mode::training);
   if (has_head_) grads.finished_head();
   for (int64_t i = dims_.L - 1; i >= 0; --i) {
+    const NamedRange range(backend_, "weight gradients of layer", layer(i));
     block_weight_grads(training, grads.block(layer(i)), table_.block(pass.at, i, Pass::backward), table_.gradients(pass.at, i));
     grads.finished(layer(i));
   }

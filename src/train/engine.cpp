@@ -52,25 +52,35 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   CHECK_EQ(settings_.model.context_parallel_size, mesh.cp->size());
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
-  weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.count}, dtype));
+  weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.weight_count}, dtype));
+  if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
   if (model.fp8.enabled) {
     const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, layout_.shard);
     fp8_.emplace(model, dims, arenas.states);
-    weights_->add_fp8_copies(*fp8_, dims, arenas.parameters);
+    weights_->add_fp8_copies(model, *fp8_, dims, arenas.parameters, masters_);
   }
   const Tensor gradients = arenas.gradients.take({layout_.count}, DType::f32);
   const bool narrow_sums = model.optim.grad_sync_dtype == SyncType::bf16 && mesh.dp_cp->size() > 1;
   const Tensor sync = narrow_sums ? arenas.gradients.take({layout_.count}, DType::bf16) : Tensor{};
   grads_.emplace(layout_, model, backend, mesh, gradients, sync);
-  if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
   first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   scalars_ = arenas.states.take({kStepScalars}, DType::f64);
   for (const ParameterRow& row : parameter_table(model)) names_.push_back(row.name);
   squares_ = arenas.states.take({static_cast<int64_t>(names_.size())}, DType::f64);
-  host_squares_.resize(names_.size());
+  add_results();
   for (const Bucket& bucket : layout_.buckets) ranges_.push_back(ranges_of(bucket));
   add_chunks(arenas);
+}
+
+void Engine::add_results() {
+  const size_t each = kStepScalars + names_.size();
+  results_memory_ = backend_.allocate_host(static_cast<int64_t>(kStepsAhead * each * sizeof(double)));
+  auto* values = static_cast<double*>(results_memory_.block.get());
+  for (size_t i = 0; i < kStepsAhead; ++i) {
+    results_[i].scalars = {values + i * each, kStepScalars};
+    results_[i].squares = {values + i * each + kStepScalars, names_.size()};
+  }
 }
 
 void Engine::add_chunks(Arenas& arenas) {
@@ -160,9 +170,7 @@ void Engine::restore_updates(int64_t updates) {
   backend_.upload(kCompute, host_scalars_.data(), scalars_);
   has_scales_ = updates > 0;
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
-    const Bucket& bucket = layout_.buckets[i];
-    const Tensor own = weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
-    if (masters_) backend_.run(kCompute, Copy{.from = master(bucket), .to = own});
+    if (masters_) weights_->set(i, master(layout_.buckets[i]));
     weights_->gather(i, *mesh_.dp_cp);
   }
 }
@@ -200,7 +208,8 @@ void Engine::update(size_t index) {
                                .master = master(bucket),
                                .m = first_moment_.rows(bucket.state, bucket.own.count),
                                .v = second_moment_.rows(bucket.state, bucket.own.count),
-                               .weights = weights_->views().flat().rows(bucket.own.begin, bucket.own.count)});
+                               .weights = weights_->updated(index, master(bucket))});
+  weights_->set_updated(index, master(bucket));
   weights_->gather(index, *mesh_.dp_cp);
 }
 
@@ -219,16 +228,17 @@ void Engine::optimizer_step() {
   if (!settings_.model.optim.overlap_param_sync) weights_->wait_for_all();
 }
 
-StepResult Engine::train_step(const StepInput& input) {
+void Engine::start_step(const StepInput& input) {
+  CHECK(steps_started_ - steps_finished_ < kStepsAhead);
   begin(input);
-  backend_.run(kCompute, Fill{.value = 0, .out = grads_->views().flat()});
+  repeat(kClearing, [&] { grads_->clear(); });
   if (fp8_) fp8_->begin_step(backend_);
   run(pipeline(input.micro_batches), input);
   grads_->finished_step();
   if (fp8_) fp8_->update(backend_, mesh_);
   has_scales_ = true;
   optimizer_step();
-  return read_result(input.targets);
+  fetch_results(input.targets);
 }
 
 double Engine::evaluate(const StepInput& input) {
@@ -241,25 +251,34 @@ double Engine::evaluate(const StepInput& input) {
   return host_scalars_[static_cast<size_t>(StepScalar::loss_sum)];
 }
 
-StepResult Engine::read_result(int64_t targets) {
-  backend_.download(kCompute, squares_, host_squares_.data());
-  read_scalars();
-  const auto value = [&](StepScalar slot) { return host_scalars_[static_cast<size_t>(slot)]; };
+void Engine::fetch_results(int64_t targets) {
+  Results& results = results_[steps_started_++ % kStepsAhead];
+  backend_.download(kCompute, squares_, results.squares.data());
+  backend_.download(kCompute, scalars_, results.scalars.data());
+  results.targets = targets;
+  results.arrived = backend_.record(kCompute, "results_read");
+}
+
+StepResult Engine::finish_step() {
+  CHECK(steps_finished_ < steps_started_);
+  const Results& results = results_[steps_finished_++ % kStepsAhead];
+  backend_.synchronize(results.arrived);
+  const auto value = [&](StepScalar slot) { return results.scalars[static_cast<size_t>(slot)]; };
   StepResult result;
-  result.loss = value(StepScalar::loss_sum) / static_cast<double>(targets);
+  result.loss = value(StepScalar::loss_sum) / static_cast<double>(results.targets);
   result.grad_norm = value(StepScalar::grad_norm);
   result.finite = value(StepScalar::finite) != 0;
-  if (!result.finite) result.nonfinite = locate_nonfinite(result.loss);
+  if (!result.finite) result.nonfinite = locate_nonfinite(result.loss, results.squares);
   return result;
 }
 
-std::string Engine::locate_nonfinite(double loss) const {
+std::string Engine::locate_nonfinite(double loss, std::span<const double> squares) const {
   const auto kind = [](double x) { return std::isnan(x) ? "NaN" : "Inf"; };
   std::string where = std::isfinite(loss) ? "" : fmt::format("loss is {}", kind(loss));
   // The table is in the order of backward, so the first bad gradient is where the trouble entered.
-  for (size_t row = 0; row < host_squares_.size(); ++row)
-    if (!std::isfinite(host_squares_[row]))
-      return fmt::format("{}{}gradient of {} is {}", where, where.empty() ? "" : ", ", names_[row], kind(host_squares_[row]));
+  for (size_t row = 0; row < squares.size(); ++row)
+    if (!std::isfinite(squares[row]))
+      return fmt::format("{}{}gradient of {} is {}", where, where.empty() ? "" : ", ", names_[row], kind(squares[row]));
   return where;
 }
 

@@ -1,5 +1,5 @@
 // Everything of a training step that lives on the device: weights, gradients, optimizer state, the model, and the two things done
-// with them, a training step and an evaluation. Host code here only enqueues; the results of a step are read at the end.
+// with them, a training step and an evaluation. Host code here only enqueues; the results of a step are read when asked for.
 #pragma once
 
 #include <array>
@@ -54,7 +54,11 @@ class Engine {
 
   void initialise_weights();
 
-  StepResult train_step(const StepInput& input);
+  // Enqueues a step. The results of up to kStepsAhead steps may be left to be read.
+  void start_step(const StepInput& input);
+  StepResult finish_step();  // waits for the oldest step whose results have not been read
+  StepResult train_step(const StepInput& input) { return start_step(input), finish_step(); }
+  static constexpr size_t kStepsAhead = 2;
   // The losses of all unmasked targets of the given micro-batches, summed.
   double evaluate(const StepInput& input);
 
@@ -73,18 +77,30 @@ class Engine {
   void restore_updates(int64_t updates);  // after masters and moments were loaded: makes the weights from the masters
 
  private:
+  // A step's results on their way to the host.
+  struct Results {
+    std::span<double> scalars;  // by StepScalar
+    std::span<double> squares;  // of the gradients, by parameter
+    int64_t targets = 0;
+    Event arrived;
+  };
+
   struct BucketRanges {
     std::vector<FlatRange> norms;    // of the piece this rank owns: one for each parameter of the bucket, empty ones too
     std::vector<DecayRange> decays;  // the same, without the empty ones
   };
 
   BucketRanges ranges_of(const Bucket& bucket) const;
+  void add_results();
   void add_chunks(Arenas& arenas);
   void run(const Pipeline& pipeline, const StepInput& input);
   void compute(const Action& action, const StepInput& input);
   void forward(const Action& action, Mode mode);
   void backward(const Action& action, WeightProducts when);
-  void repeat(const Action& action, const std::function<void()>& work);
+  ChunkPass pass_of(const Action& action) const;
+  // Work that is the same in every step; `key` tells it from other such work.
+  static constexpr uint64_t kClearing = ~uint64_t{0};
+  void repeat(uint64_t key, const std::function<void()>& work);
   void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;
   void choose_scaling(const Action& action);
@@ -95,8 +111,8 @@ class Engine {
   void share_results();
   void share_loss();
   void read_scalars();
-  StepResult read_result(int64_t targets);
-  std::string locate_nonfinite(double loss) const;
+  void fetch_results(int64_t targets);
+  std::string locate_nonfinite(double loss, std::span<const double> squares) const;
   // What this rank does in a step of so many micro-batches.
   Pipeline pipeline(int64_t micro_batches) const;
 
@@ -119,7 +135,9 @@ class Engine {
   Tensor squares_;                    // [parameters] f64
   std::vector<BucketRanges> ranges_;  // by bucket
   std::vector<std::string> names_;    // of all parameters of the model
-  std::vector<double> host_squares_;
+  Memory results_memory_;             // of the host
+  std::array<Results, kStepsAhead> results_;
+  uint64_t steps_started_ = 0, steps_finished_ = 0;
   std::array<double, kStepScalars> host_scalars_{};
   Pipeline scheduled_;  // what schedule_ is for
   std::vector<Action> schedule_;

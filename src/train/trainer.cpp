@@ -43,17 +43,24 @@ SamplerLayout Trainer::sampler_layout() const {
   return {.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()};
 }
 
+// Where the host is ahead of the device, the results of a step are read when the next one has been enqueued.
 RunOutcome Trainer::train_to_the_end() {
   const StopSignal stop;
   const Stopwatch watch;
   const double limit = settings_.trainer.max_time;
+  const size_t ahead = backend_->runs_ahead() ? 1 : 0;
   while (step_ < settings_.trainer.max_steps) {
     const bool out_of_time = limit > 0 && watch.seconds() >= limit;
-    const auto reason = train_one_step({.signal = static_cast<double>(stop.number()), .out_of_time = out_of_time ? 1.0 : 0.0});
+    const auto reason = start_one_step({.signal = static_cast<double>(stop.number()), .out_of_time = out_of_time ? 1.0 : 0.0});
+    const bool validates = due(settings_.trainer.val_check_interval),
+               saves = due(settings_.exp_manager.checkpoint.every_n_train_steps);
+    const bool watched = !started_.empty() && started_.back().profiled;  // its time is its own
+    finish_steps(reason || validates || saves || watched ? 0 : ahead);
     if (reason) return *reason;
-    if (due(settings_.trainer.val_check_interval)) validate();
-    if (due(settings_.exp_manager.checkpoint.every_n_train_steps)) save_checkpoint();
+    if (validates) validate();
+    if (saves) save_checkpoint();
   }
+  finish_steps(0);
   return RunOutcome::finished;
 }
 
@@ -69,8 +76,8 @@ std::optional<RunOutcome> Trainer::reason_to_stop(const std::vector<StepVote>& v
   return RunOutcome::out_of_time;
 }
 
-std::optional<RunOutcome> Trainer::train_one_step(StepVote vote) {
-  const Stopwatch watch;
+std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
+  if (started_.empty()) last_done_ = system_clock().seconds();
   control_.set_step(step_);
   const int64_t global_batch = global_batch_at(model_, consumed_samples_), micro_batches = micro_batches_of(global_batch);
   const double waited_before = loader_->waited().seconds;
@@ -82,32 +89,44 @@ std::optional<RunOutcome> Trainer::train_one_step(StepVote vote) {
                         .targets = total_targets(votes),
                         .micro_batches = micro_batches,
                         .batch = [&](int64_t) { return view_of(loader_->next()); }};
-  const StepResult result = engine_->train_step(input);
+  start_step(input);
   consumed_samples_ += global_batch;
   record_.step = step_++;
   record_.consumed_samples = consumed_samples_;
   record_.global_batch_size = global_batch;
   record_.tokens = global_batch * model_.encoder_seq_length;
   record_.learning_rate = input.learning_rate;
-  record_.step_seconds = watch.seconds();
   record_.data_wait_seconds = loader_->waited().seconds - waited_before;
-  log_step(result);
+  record_.profiled = is_traced(record_.step) || is_profiled(record_.step);
+  started_.push_back(record_);
+  record_.validation_loss.reset();
+  record_.after_checkpoint = false;
   return std::nullopt;
 }
 
-void Trainer::log_step(const StepResult& result) {
-  record_.loss = result.loss;
-  record_.grad_norm = result.grad_norm;
-  record_.skipped = !result.finite;
-  record_.nonfinite_where = result.nonfinite;
+void Trainer::finish_steps(size_t left) {
+  while (started_.size() > left) {
+    const StepResult result = engine_->finish_step();
+    StepRecord record = started_.front();
+    started_.erase(started_.begin());
+    const double now = system_clock().seconds();
+    record.step_seconds = now - last_done_;
+    last_done_ = now;
+    log_step(std::move(record), result);
+  }
+}
+
+void Trainer::log_step(StepRecord record, const StepResult& result) {
+  record.loss = result.loss;
+  record.grad_norm = result.grad_norm;
+  record.skipped = !result.finite;
+  record.nonfinite_where = result.nonfinite;
   const MemoryUse memory = memory_in_use();
-  record_.memory_bytes = memory.now;
-  record_.peak_memory_bytes = memory.peak;
-  telemetry_->step(record_);
-  record_.validation_loss.reset();
-  record_.after_checkpoint = false;
+  record.memory_bytes = memory.now;
+  record.peak_memory_bytes = memory.peak;
+  telemetry_->step(record);
   if (!result.finite && settings_.trainer.on_nonfinite == OnNonfinite::stop)
-    throw Failure("step {}: {}; stopped, because trainer.on_nonfinite=stop", step_, result.nonfinite);
+    throw Failure("step {}: {}; stopped, because trainer.on_nonfinite=stop", record.step + 1, result.nonfinite);
 }
 
 MemoryUse Trainer::memory_in_use() const {

@@ -16,12 +16,13 @@
 #include "train/agreement.h"
 #include "train/checkpoint.h"
 #include "train/memory_plan.h"
+#include "train/rank_machine.h"
 #include "train/run_folder.h"
 #include "train/stop_signal.h"
 
 namespace trireme {
 
-enum class OpTimes : uint8_t { no, yes };
+enum class TraceOps : uint8_t { no, yes };
 enum class RunPurpose : uint8_t { training, benchmark };  // how the run ends: with a model, or with a report of its speed
 enum class Mllog : uint8_t { no, yes };
 enum class ReportFormat : uint8_t { text, json };
@@ -35,13 +36,11 @@ struct RunRequest {
   std::string recipe;                     // as the user named it
   std::string command;                    // how the user started this, for "what to type next"
   std::string arguments;                  // exactly how, for the log
-  OpTimes op_times = OpTimes::no;         // whether the run ends with a table of where its time went
+  TraceOps trace_ops = TraceOps::no;      // whether a few steps are traced op by op
   RunPurpose purpose = RunPurpose::training;
   Mllog mllog = Mllog::no;                          // whether MLPerf's log lines are written
   ReportFormat report_format = ReportFormat::text;  // of what is printed at the end
 };
-
-std::unique_ptr<Backend> make_backend(const TrainerSettings& settings);
 
 // One rank of a run. Rank 0 speaks for all: it has the terminal, the run's folder and the logs that describe the run; the others
 // have a text log each.
@@ -73,8 +72,14 @@ class Trainer {
   void close_logs(const RunEnding& ending);
   RunOutcome train_to_the_end();
   std::optional<RunOutcome> reason_to_stop(const std::vector<StepVote>& votes);
-  std::optional<RunOutcome> train_one_step(StepVote vote);  // or, before the step, a reason of any rank to stop
-  void log_step(const StepResult& result);
+  std::optional<RunOutcome> start_one_step(StepVote vote);  // or, before the step, a reason of any rank to stop
+  void start_step(const StepInput& input);
+  void finish_steps(size_t left);  // waits for steps that were started and logs them, until so many are left
+  void log_step(StepRecord record, const StepResult& result);
+  bool is_traced(int64_t step) const;
+  bool is_profiled(int64_t step) const;
+  void set_profiling(int64_t step);  // as the step needs it
+  void report_trace();
   MemoryUse memory_in_use() const;  // of the device that the model is on
   void validate();
   void save_checkpoint();
@@ -94,8 +99,9 @@ class Trainer {
   const Settings& settings_ = request_.settings;
   const ModelSettings& model_ = request_.settings.model;
   const MeshPlace place_;
-  std::unique_ptr<Backend> machine_;
-  std::unique_ptr<TimedBackend> timed_;  // with OpTimes::yes
+  RankMachine machine_;
+  OpTrace trace_;
+  std::unique_ptr<TimedBackend> timed_;  // where somebody wants to see the ops
   Backend* backend_ = nullptr;           // the one of the two that the run uses
   Mesh mesh_;
   Agreement agreement_;
@@ -119,11 +125,15 @@ class Trainer {
   std::optional<Loader> loader_;
   std::unique_ptr<CheckpointWriter> writer_;
 
-  int64_t step_ = 0;  // steps done
+  int64_t step_ = 0;        // steps started
+  int64_t first_step_ = 0;  // of this process
   int64_t consumed_samples_ = 0;
   int64_t saved_step_ = -1;                // of the last checkpoint
   std::optional<double> validation_loss_;  // of the last validation
-  StepRecord record_;
+  StepRecord record_;                      // of the next step
+  std::vector<StepRecord> started_;        // steps whose results have not been read, the oldest first
+  double last_done_ = 0;                   // when the results of the last step came
+  Profiling profiling_ = Profiling::off;
 };
 
 }  // namespace trireme

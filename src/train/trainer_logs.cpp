@@ -104,7 +104,7 @@ void Trainer::close_logs(const RunEnding& ending) {
 // ------------------------------------------------------------------------------------------------------------------ end
 
 std::string Trainer::next_command(RunOutcome outcome) const {
-  if (writer_ == nullptr) return request_.command + " --op-times";
+  if (writer_ == nullptr) return request_.command + " --trace-ops";
   if (outcome != RunOutcome::finished) return request_.command + " --resume";
   if (model_.data.data_impl == "text")
     return fmt::format("trireme generate {} --prompt \"Once upon a time\"", folder_.path().string());
@@ -138,7 +138,7 @@ RunEnd Trainer::run_end(RunOutcome outcome) {
 BenchmarkFacts Trainer::benchmark_facts() const {
   return {.recipe = request_.recipe,
           .command = request_.command,
-          .machine = machine_->description(),
+          .machine = machine_.backend().description(),
           .version = TRIREME_VERSION,
           .commit = TRIREME_COMMIT,
           .precision = settings_.trainer.precision == Precision::bf16 ? "bf16" : "32",
@@ -166,7 +166,6 @@ void Trainer::report(const Summary& summary) {
     print_json(json);
   else
     fmt::print("{}", is_benchmark ? benchmark_text(benchmark_facts(), summary) : summary.text());
-  if (timed_ != nullptr && request_.report_format == ReportFormat::text) fmt::print("\n{}", timed_->table());
 }
 
 void Trainer::finish(RunOutcome outcome) {
@@ -183,6 +182,7 @@ void Trainer::finish(RunOutcome outcome) {
   }
   close_logs({.outcome = unsaved ? RunOutcome::failed : outcome, .steps_done = step_, .reason = trouble});
   if (is_first()) report(summary);
+  report_trace();
   control_.share("reported", "");  // a rank that failed before that would cut it short
   if (unsaved) throw Failure(trouble);
 }

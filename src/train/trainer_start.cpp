@@ -3,13 +3,10 @@
 
 #include <cstdio>
 
-#include "backend/cpu/cpu_backend.h"
-#include "backend/cuda_module.h"
-#include "backend/host_backend.h"
-#include "backend/reference/reference_backend.h"
 #include "base/process.h"
 #include "base/units.h"
 #include "comm/control.h"
+#include "comm/timed.h"
 #include "data/open_dataset.h"
 #include "train/batch_ramp.h"
 #include "train/engine_checkpoint.h"
@@ -45,16 +42,6 @@ MeshPlace place_in(const World& world, const Settings& settings) {
           .rank = world.rank()};
 }
 
-// Ranks of one machine share its cores, unless somebody bound them to their own or the recipe says how many each takes.
-std::unique_ptr<Backend> backend_of(const World& world, TrainerSettings settings) {
-  // Groups of ranks work on host memory.
-  if (settings.backend == BackendKind::automatic && world.size() > 1) settings.backend = BackendKind::cpu;
-  if (settings.threads == 0 && world.size() > 1) settings.threads = threads_of(world.control().places(), world.rank());
-  std::unique_ptr<Backend> backend = make_backend(settings);
-  if (auto* host = dynamic_cast<HostBackend*>(backend.get())) host->set_streams(world.streams());
-  return backend;
-}
-
 const char* precision_text(const Settings& settings) {
   if (settings.trainer.precision == Precision::f32) return "f32";
   return settings.model.fp8.enabled ? "FP8 linear layers in bf16 blocks with f32 masters" : "bf16 with f32 masters";
@@ -62,32 +49,31 @@ const char* precision_text(const Settings& settings) {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const TrainerSettings& settings) {
-  if (settings.backend == BackendKind::reference) return std::make_unique<ReferenceBackend>();
-  if (settings.backend == BackendKind::cuda) return make_cuda_backend();
-  if (settings.backend == BackendKind::automatic && cuda_device_count() > 0) return make_cuda_backend();
-  return std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
-}
-
 Trainer::Trainer(RunRequest request, World& world)
     : request_(std::move(request)),
       world_(world),
       place_(place_in(world, settings_)),
-      machine_(backend_of(world, settings_.trainer)),
-      timed_(request_.op_times == OpTimes::yes ? std::make_unique<TimedBackend>(*machine_) : nullptr),
-      backend_(timed_ ? timed_.get() : machine_.get()),
-      mesh_(Mesh::of(place_.shape, world)),
+      machine_(world, settings_.trainer),
+      timed_(request_.trace_ops == TraceOps::yes || model_.profile.enabled
+                 ? std::make_unique<TimedBackend>(machine_.backend(), trace_)
+                 : nullptr),
+      backend_(timed_ ? timed_.get() : &machine_.backend()),
+      mesh_(timed_ ? timed(machine_.connect(place_), machine_.backend(), trace_) : machine_.connect(place_)),
       agreement_(world),
       rates_{.formula = FlopsFormula::full,
              .flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::full),
-             .devices = mesh_.size(),
-             .peak = peak_of(*machine_, settings_),
+             .devices = ceil_div(mesh_.size(), machine_.ranks_per_device()),
+             .peak = peak_of(machine_.backend(), settings_),
              .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::causal)},
       folder_(choose_folder()) {
   const ExpManagerSettings& logs = settings_.exp_manager;
   if (model_.fp8.enabled && !backend_->has_fp8())
     throw UserError("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
                     backend_->description());
+  for (const auto& [asked, key] : {std::pair{model_.cuda_graph == CudaGraph::yes, "model.enable_cuda_graph=true"},
+                                   std::pair{model_.profile.enabled, "model.nsys_profile.enabled=true"}})
+    if (asked && backend_->device_name().empty())
+      throw UserError("{} needs a GPU, and this run is on {}; use false", key, backend_->description());
   require_files_to_copy(logs);
   if (logs.resume_if_exists && !logs.resume_ignore_no_checkpoint && checkpoint_steps(folder_.checkpoints()).empty())
     throw UserError(
@@ -106,7 +92,7 @@ Trainer::Trainer(RunRequest request, World& world)
   if (settings_.exp_manager.create_checkpoint_callback) other_memory_.emplace_back("checkpoint copy", plan_.checkpoint_copy);
   auto memory = plan_.rows();
   if (const auto device = backend_->device_memory()) {
-    require_memory(memory, {.ranks = 1, .memory = device->total - device->used});
+    require_memory(memory, {.ranks = 1, .memory = (device->total - device->used) / machine_.ranks_per_device()});
     require_memory(other_memory_, resources_of(world_));
     other_memory_ = {{"driver and libraries", device->used}};  // the rest is in the host's memory
     open_data();
@@ -179,11 +165,18 @@ void Trainer::announce() {
                   format_count(static_cast<double>(train_data_->size())), std::max<int64_t>(model_.data.num_workers, 1)));
   say(layout_lines());
   if (mesh_.size() > 1) say("overlap " + overlaps_text(settings_));
+  if (const std::string text = machine_.communication_text(); !text.empty()) say("comm    " + text);
   say(memory_table(plan_, other_memory_));
   say("rates   " + rates_.description());
   if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));
   if (restored_) say(fmt::format("weights {}, unless the run has a checkpoint of its own", restored_->folder.string()));
   say(fmt::format("run     {}", folder_.path().string()));
+  if (model_.profile.enabled)
+    say(
+        fmt::format("profile steps {} to {} are marked for a profiler; to record them:\n        nsys profile --trace={} "
+                    "--capture-range=cudaProfilerApi --capture-range-end=stop --output={}/profile {}",
+                    model_.profile.start_step, model_.profile.end_step, fmt::join(model_.profile.trace, ","),
+                    folder_.path().string(), request_.command));
 }
 
 std::string Trainer::layout_lines() {
@@ -199,8 +192,8 @@ std::string Trainer::layout_lines() {
   slice("tensor", *mesh_.tp);
   slice("context", *mesh_.cp);
   slice("data", *mesh_.dp);
-  own += fmt::format("; {}, process {}, cores {}, {}; {}", here.host, here.process, here.core_text(), machine_->description(),
-                     format_bytes(plan_.total()));
+  own += fmt::format("; {}, process {}, cores {}, {}; {}", here.host, here.process, here.core_text(),
+                     machine_.backend().description(), format_bytes(plan_.total()));
   std::vector<std::string> lines = control_.gather("layout", own);
   if (lines.empty()) return "layout  " + own;
   constexpr size_t kMostShown = 64;  // every rank's own log has its line
@@ -226,6 +219,7 @@ void Trainer::start() {
     say(fmt::format("resumed from step {}, {} samples consumed", step_, consumed_samples_));
   else if (restored_)
     restore_weights();
+  first_step_ = step_;
   loader_.emplace(*train_data_, sampler_layout(), consumed_samples_, micro_batches_of(model_.global_batch_size) + 2,
                   std::max<int64_t>(model_.data.num_workers, 1));
 }

@@ -44,6 +44,9 @@ class MpiRun : public testing::Test {
  protected:
   void SetUp() override {
     if (run_shell("command -v mpirun").status != 0) GTEST_SKIP() << "mpirun is not installed";
+    write_recipe();
+  }
+  void write_recipe() const {
     std::string text;
     for (int i = 0; i < 600; ++i) text += fmt::format("line {} of a text that nobody wrote\n", i * i);
     folder_.write("text.txt", text);

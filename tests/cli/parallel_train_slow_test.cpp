@@ -67,6 +67,26 @@ TEST_F(ParallelTrain, BenchmarkNamesEveryRank) {
   for (const auto& rank : report.at("ranks")) EXPECT_GT(rank.at("peak_memory_bytes").get<int64_t>(), 1 << 20);
 }
 
+TEST_F(ParallelTrain, TraceHasTheOpsAndTheMessagesOfEveryRank) {
+  const auto result = run_shell(mpirun(4, train("run", std::string(kTp2Pp2) + " --trace-ops")));
+  ASSERT_EQ(result.status, 0) << result.output;
+  EXPECT_TRUE(contains(result.output, "tp all_reduce"));
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto trace = nlohmann::json::parse(read_file(folder_ / "run" / fmt::format("trace_globalrank-{}.json", rank), 1 << 26));
+    std::set<std::string> names;
+    for (const auto& event : trace.at("traceEvents")) {
+      if (event.at("ph") != "X") continue;
+      names.insert(event.at("name").get<std::string>());
+      EXPECT_GE(event.at("dur").get<double>(), 0);
+    }
+    for (const char* name : {"adamw", "linear_forward", "tp all_reduce", "pp exchange"})
+      EXPECT_TRUE(names.contains(name)) << "rank " << rank << " has no " << name;
+  }
+  // Steps that were watched do not count.
+  const auto summary = nlohmann::json::parse(read_file(folder_ / "run/summary.json", 1 << 20));
+  EXPECT_EQ(summary.at("left_out_steps").at("profiled"), 3);
+}
+
 TEST_F(ParallelTrain, MistakesAreToldOnce) {
   const struct {
     int ranks;

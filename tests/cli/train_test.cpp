@@ -51,6 +51,20 @@ class TrainTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(TrainTest, TraceShowsWhereTheTimeOfAStepGoes) {
+  const auto result = run_program(train("run", "trainer.max_steps=8 --trace-ops"));
+  ASSERT_EQ(result.status, 0) << result.output;
+  const auto ops = nlohmann::json::parse(read_file(folder_ / "run/ops_globalrank-0.json", 1 << 20));
+  EXPECT_EQ(ops.at("steps"), 3);
+  double seconds = 0, flops = 0;
+  for (const auto& op : ops.at("ops")) seconds += op.at("seconds").get<double>(), flops += op.at("flops").get<double>();
+  EXPECT_GT(seconds, 0);
+  EXPECT_LE(seconds, ops.at("step_seconds").get<double>());
+  EXPECT_GT(flops, 6 * 4 * 16 * (12 * 32 * 32 * 2));  // at least the products of the blocks: 6 a token and parameter
+  EXPECT_TRUE(fs::exists(folder_ / "run/trace_globalrank-0.json"));
+  EXPECT_NE(result.output.find("linear_weight_grad"), std::string::npos);
+}
+
 TEST_F(TrainTest, ResumedRunEqualsTheUninterruptedOneBitForBit) {
   const std::string keep = "exp_manager.checkpoint_callback_params.keep_last=9 ";
   ASSERT_EQ(run_program(train("run", keep)).status, 0);

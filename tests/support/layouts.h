@@ -91,11 +91,10 @@ inline std::vector<Batch> batches_of(const ModelSettings& model, const MeshShape
   return batches;
 }
 
-inline void run_rank(const Layout& layout, int steps, World& world, RankRun& run) {
-  const int rank = world.rank();
-  TracedCpu cpu(world, run.executed);
+// Some steps and an evaluation on a backend and a mesh that are traced into `run`.
+inline void run_engine(const Layout& layout, int steps, int rank, std::unique_ptr<Backend> backend, Mesh mesh, RankRun& run) {
   const EngineSettings settings{.model = layout.model, .precision = layout.precision, .gradient_clip = 1.0};
-  EngineFixture engine(settings, cpu.backend(), traced(Mesh::of(layout.shape, world), run.executed), {layout.shape, rank});
+  EngineFixture engine(settings, std::move(backend), std::move(mesh), {layout.shape, rank});
   run.planned = engine.planned();
   using Kind = Arena Arenas::*;
   for (const Kind kind :
@@ -118,8 +117,14 @@ inline void run_rank(const Layout& layout, int steps, World& world, RankRun& run
   run.executed = std::move(training);
 }
 
-inline std::vector<RankRun> train(const Layout& layout, int steps) {
-  const int ranks = layout.shape.size();
+inline void run_rank(const Layout& layout, int steps, World& world, RankRun& run) {
+  TracedCpu cpu(world, run.executed);
+  run_engine(layout, steps, world.rank(), cpu.backend(), traced(Mesh::of(layout.shape, world), run.executed), run);
+}
+
+// Every rank is a thread that does `work`.
+using RankWork = std::function<void(World&, RankRun&)>;
+inline std::vector<RankRun> on_ranks(int ranks, const RankWork& work) {
   auto transports = LocalTransport::connect(ranks);
   std::vector<RankRun> runs(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
@@ -129,7 +134,7 @@ inline std::vector<RankRun> train(const Layout& layout, int steps) {
         World world(
             std::move(transports[static_cast<size_t>(rank)]),
             {.timeout = std::chrono::seconds(120), .hostility = Hostility::late_completion, .seed = static_cast<uint64_t>(rank)});
-        run_rank(layout, steps, world, runs[static_cast<size_t>(rank)]);
+        work(world, runs[static_cast<size_t>(rank)]);
       } catch (const std::exception& error) {
         ADD_FAILURE() << "rank " << rank << ": " << error.what();
         std::exit(1);  // the others would wait for it
@@ -137,6 +142,10 @@ inline std::vector<RankRun> train(const Layout& layout, int steps) {
     });
   for (std::thread& thread : threads) thread.join();
   return runs;
+}
+
+inline std::vector<RankRun> train(const Layout& layout, int steps) {
+  return on_ranks(layout.shape.size(), [&](World& world, RankRun& run) { run_rank(layout, steps, world, run); });
 }
 
 // The same model on one rank.

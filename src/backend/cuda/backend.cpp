@@ -1,5 +1,7 @@
 #include <cublasLt.h>
+#include <cuda_profiler_api.h>
 #include <cudnn.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include "backend/cuda/replays.h"
 #include "backend/cuda/staging.h"
 #include "backend/cuda/streams.h"
+#include "backend/cuda/times.h"
 #include "base/units.h"
 
 namespace trireme {
@@ -27,6 +30,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   gemm_ = std::make_unique<cuda::Gemm>(name_);
   attention_ = std::make_unique<cuda::Attention>();
   replays_ = std::make_unique<cuda::Replays>();
+  times_ = std::make_unique<cuda::Times>();
 }
 
 CudaBackend::~CudaBackend() { cudaDeviceSynchronize(); }
@@ -46,9 +50,30 @@ void CudaBackend::repeat(Stream stream, uint64_t key, const std::function<void()
   replays_->run(key, this->stream(stream), enqueue);
 }
 
+void CudaBackend::note_time(Stream stream, double* seconds) { times_->note(this->stream(stream), seconds); }
+void CudaBackend::collect_times() { times_->collect(); }
+
+void CudaBackend::begin_range(const char* name, std::optional<int64_t> number) {
+  nvtxRangePushA(number ? fmt::format("{} {}", name, *number).c_str() : name);
+}
+void CudaBackend::end_range() { nvtxRangePop(); }
+
+void CudaBackend::set_profiling(Profiling profiling) {
+  CUDA_CHECK(cudaDeviceSynchronize());  // the window holds whole steps
+  CUDA_CHECK(profiling == Profiling::on ? cudaProfilerStart() : cudaProfilerStop());
+}
+
 Event CudaBackend::record(Stream stream, const char* name) { return streams_->record(stream, name); }
 void CudaBackend::wait(Stream stream, const Event& event) { streams_->wait(stream, event); }
 void CudaBackend::synchronize(const Event& event) { streams_->synchronize(event); }
+bool CudaBackend::reached(const Event& event) const {
+  thread_local int current = -1;  // of a thread that asks for the first time, which has no device yet
+  if (current != device_) CUDA_CHECK(cudaSetDevice(device_));
+  current = device_;
+  return streams_->reached(event);
+}
+void* CudaBackend::native(Stream stream) const { return streams_->get(stream); }
+void CudaBackend::set_watch(Watch watch) { streams_->set_watch(std::move(watch)); }
 cudaStream_t CudaBackend::stream(Stream stream) { return streams_->get(stream); }
 
 Memory CudaBackend::allocate(int64_t bytes) {
@@ -66,6 +91,12 @@ Memory CudaBackend::allocate(int64_t bytes) {
   }
   CUDA_CHECK(status);
   return {.device = Device::cuda, .block = std::shared_ptr<void>(block, [](void* address) { cudaFree(address); })};
+}
+
+Memory CudaBackend::allocate_host(int64_t bytes) {
+  void* block = nullptr;
+  CUDA_CHECK(cudaMallocHost(&block, static_cast<size_t>(std::max<int64_t>(bytes, 1))));
+  return {.device = Device::host, .block = std::shared_ptr<void>(block, [](void* address) { cudaFreeHost(address); })};
 }
 
 void CudaBackend::upload(Stream stream, const void* from, Tensor to) {

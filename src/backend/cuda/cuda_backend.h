@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "backend/device_streams.h"
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
@@ -17,9 +18,10 @@ class Staging;
 class Gemm;
 class Attention;
 class Replays;
+class Times;
 }  // namespace cuda
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public DeviceStreams {
  public:
   explicit CudaBackend(int device = 0);  // as CUDA_VISIBLE_DEVICES numbers them
   ~CudaBackend() override;
@@ -45,18 +47,30 @@ class CudaBackend final : public Backend {
 
   void repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) override;
 
+  void note_time(Stream stream, double* seconds) override;
+  void collect_times() override;
+  void begin_range(const char* name, std::optional<int64_t> number) override;
+  void end_range() override;
+  void set_profiling(Profiling profiling) override;
+
   Event record(Stream stream, const char* name) override;
   void wait(Stream stream, const Event& event) override;
   void synchronize(const Event& event) override;
 
   Memory allocate(int64_t bytes) override;
+  Memory allocate_host(int64_t bytes) override;
   void upload(Stream stream, const void* from, Tensor to) override;
   void download(Stream stream, Tensor from, void* to) override;
+  bool runs_ahead() const override { return true; }
   int64_t full_speed_rows() const override { return 8192; }
   bool has_fp8() const override { return capability_ >= 89; }
   std::optional<DeviceMemory> device_memory() const override;
   std::string device_name() const override { return name_; }
   std::string description() const override;
+
+  bool reached(const Event& event) const override;
+  void* native(Stream stream) const override;
+  void set_watch(Watch watch) override;
 
   cudaStream_t stream(Stream stream);
   int multiprocessors() const { return multiprocessors_; }
@@ -79,6 +93,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<cuda::Gemm> gemm_;
   std::unique_ptr<cuda::Attention> attention_;
   std::unique_ptr<cuda::Replays> replays_;
+  std::unique_ptr<cuda::Times> times_;
   Tensor scratch_;
 };
 

@@ -1,6 +1,9 @@
 #include "backend/cuda/streams.h"
 
+#include <thread>
+
 #include "backend/cuda/check.h"
+#include "base/clock.h"
 
 namespace trireme::cuda {
 
@@ -30,9 +33,24 @@ void Streams::wait(Stream stream, const Event& event) {
   CUDA_CHECK(cudaStreamWaitEvent(get(stream), at(event), 0));
 }
 
+bool Streams::reached(const Event& event) const {
+  if (event.ticket == 0) return true;
+  const cudaError_t status = cudaEventQuery(at(event));
+  if (status == cudaErrorNotReady) return false;
+  CUDA_CHECK(status);
+  return true;
+}
+
+// Work that waits for other ranks may never end: then the host asks instead of waiting, so that somebody can say so.
 void Streams::synchronize(const Event& event) {
   if (event.ticket == 0) return;
-  CUDA_CHECK(cudaEventSynchronize(at(event)));
+  if (!watch_) return CUDA_CHECK(cudaEventSynchronize(at(event)));
+  const Stopwatch watch;
+  constexpr double kSpin = 0.002;  // seconds; what takes longer need not be known at once
+  for (double waited = 0; !reached(event); waited = watch.seconds()) {
+    watch_(event, waited);
+    if (waited > kSpin) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 }  // namespace trireme::cuda

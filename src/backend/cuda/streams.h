@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "backend/stream.h"
+#include "backend/device_streams.h"
 
 namespace trireme::cuda {
 
@@ -21,6 +21,8 @@ class Streams {
   Event record(Stream stream, const char* name);
   void wait(Stream stream, const Event& event);
   void synchronize(const Event& event);
+  bool reached(const Event& event) const;
+  void set_watch(DeviceStreams::Watch watch) { watch_ = std::move(watch); }
 
  private:
   // Events are used in turn. One that has been used again stands for a later point of its stream, so that waiting for it is
@@ -38,6 +40,7 @@ class Streams {
   cudaEvent_t at(const Event& event) const { return line(event.stream).events[event.ticket % kEvents]; }
 
   std::array<Line, kLines> lines_;
+  DeviceStreams::Watch watch_;
 };
 
 }  // namespace trireme::cuda

@@ -1,0 +1,72 @@
+"""The report of measure.py."""
+import datetime
+import os
+import re
+import statistics
+import subprocess
+from pathlib import Path
+
+REPORTS = Path(__file__).resolve().parent / 'reports'
+FLAGS = ['avx2', 'avx512f', 'avx512_bf16', 'amx_bf16']
+
+
+def machine():
+    """CPU model, cores of this process, the instruction sets that matter to a GEMM, memory."""
+    information = Path('/proc/cpuinfo').read_text()
+    model = re.search(r'^model name\s*:\s*(.*)$', information, re.MULTILINE)
+    flags = set(re.search(r'^flags\s*:\s*(.*)$', information, re.MULTILINE).group(1).split())
+    sets = ', '.join(flag if flag in flags else f'no {flag}' for flag in FLAGS)
+    memory = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30
+    return (f'{model.group(1) if model else "unknown CPU"}; {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores; {sets}; '
+            f'{memory:.0f} GiB')
+
+
+def commit(root):
+    def git(*arguments):
+        return subprocess.run(['git', '-C', root, *arguments], capture_output=True, text=True).stdout.strip()
+    changed = git('status', '--porcelain', '--', 'src', 'cmake', 'CMakeLists.txt', 'bench/parallel')
+    return git('rev-parse', 'HEAD') + (' with changes' if changed else '')
+
+
+def without_folders(command):
+    """Reports are public: absolute folders say nothing about a result."""
+    return re.sub(r'(?<![\w.])/[\w.+-]+(?:/[\w.+-]+)*/', '', command)
+
+
+def median_of(results, case):
+    rates = [result['rate'] for result in results if result['case'] == case and 'rate' in result]
+    return statistics.median(rates) if rates else None
+
+
+def row(results, case, what):
+    """One line of the table; dashes where nothing was measured."""
+    rate, one, pair = (median_of(results, name) for name in (case, 'one', 'pair'))
+    traces = [result['trace'] for result in results if result['case'] == case and 'trace' in result]
+    cells = [f'`{case}`', what, f'{rate:.0f}', f'{rate / one:.2f}' if one else '-', f'{100 * rate / pair:.0f}%' if pair else '-']
+    if not traces:
+        return cells + ['-', '-', '-']
+    last = traces[-1]
+    hidden = f'{100 * last["hidden"] / last["communication"]:.0f}%' if last['communication'] else '-'
+    return cells + [f'{last["sent"] / 2**20:.1f} MiB', f'{100 * last["communication"] / last["step"]:.0f}%', hidden]
+
+
+def write(name, results, cases, facts):
+    header = ['case', 'what', 'tokens/s', 'against one rank', 'of two alone', 'sent a step and rank', 'communication', 'of it hidden']
+    rows = [row(results, case, what) for case, (what, _, _) in cases.items() if median_of(results, case)]
+    table = [header, ['---'] * len(header), *rows]
+    rounds = max(sum(result['case'] == case and 'rate' in result for result in results) for case in cases)
+    commands = {result['case']: result['command'] for result in results if 'command' in result}
+    lines = ['# The cost of each kind of parallelism', '',
+             'Two ranks, each with one thread on a core of its own, against one rank on one core: the same model, the same global batch, f32, over MPI in shared memory.', '',
+             *('| ' + ' | '.join(cells) + ' |' for cells in table), '',
+             '- against one rank: 2.00 would be a second core without any cost',
+             '- of two alone: against two runs of one rank at the same time, which share nothing but the machine; what is missing to 100% is the cost of the layout',
+             '- communication: time in which a call between ranks was under way, as a share of a step, waiting for the other rank included; hidden: the part of it in which this rank computed',
+             f'- {rounds} runs of {facts["steps"]} steps a case, the first half of which is not timed; the median counts. Bytes and shares are of one more run with --trace-ops',
+             f'- commit: {commit(facts["root"])}', f'- date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC',
+             f'- machine: {machine()}', f'- load average before: {facts["load"]:.1f}; it must be near 0 before a run that is to be cited', '',
+             'Commands:', '', '```', *(without_folders(command) for command in commands.values()), '```', '']
+    path = REPORTS / f'{name}.md'
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('\n'.join(lines))
+    return path

@@ -1,0 +1,58 @@
+// Collectives on device memory by NCCL, one rank a GPU. A thin mapping: each call is one of NCCL's, on the device's stream of
+// that name. NCCL sums bf16 in bf16, so results differ from those of host memory in the last bits.
+//
+// NCCL does what is asked of one communicator one after the other, so that messages to and from neighbours, which must not wait
+// for each other, have communicators of two: for each channel (stream.h: the direction of a stream's edge) one from each rank of
+// the ring to its neighbour.
+#pragma once
+
+#include <map>
+
+#include "comm/nccl_session.h"
+
+namespace trireme {
+
+// Messages that go from each rank to the one `step` further on.
+struct NcclChannel {
+  int channel = 0, step = 1;
+};
+inline constexpr NcclChannel kNcclStages[] = {{0, 1}, {1, -1}};  // forward and backward between pipeline stages
+inline constexpr NcclChannel kNcclRing[] = {{2, 1}, {3, 1}};     // keys and values of ring attention, and their gradients
+
+class NcclGroup final : public Communicator {
+ public:
+  // Connects, which all its ranks do in the same order of groups. Ids travel over the transport.
+  NcclGroup(std::string name, int id, std::vector<int> members, std::span<const NcclChannel> channels, Transport& transport,
+            Progress& progress, NcclSession& session);
+
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  void all_reduce(Stream stream, Tensor values, Reduce reduce) override;
+  void reduce_scatter(Stream stream, Tensor from, Tensor to, Reduce reduce) override;
+  void all_gather(Stream stream, Tensor from, Tensor to) override;
+  void broadcast(Stream stream, Tensor values, int root) override;
+  void send(Stream stream, Tensor values, int to) override;
+  void receive(Stream stream, Tensor values, int from) override;
+  void exchange(Stream stream, std::span<const Message> messages) override;
+  void barrier(Stream stream) override;
+
+ private:
+  struct Edge {
+    int channel = 0, from = 0, to = 0;
+    auto operator<=>(const Edge&) const = default;
+  };
+
+  NcclUniqueId share_id();
+  void connect_edge(const Edge& edge);
+  NcclCommunicator* edge(const Edge& edge) const;
+  void finish(const Call& call, NcclResult result, NcclCommunicator* communicator);
+
+  const std::string name_;
+  HostGroup host_;  // where the ranks meet, and what calls are called
+  NcclSession& session_;
+  const NcclLibrary& nccl_;
+  NcclCommunicator* all_ = nullptr;
+  std::map<Edge, NcclCommunicator*> edges_;  // those of this rank
+};
+
+}  // namespace trireme

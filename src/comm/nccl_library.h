@@ -1,0 +1,66 @@
+// NCCL, found when the program runs. Network plugins pin its version, so any from 2.18 on will do, and the program is built
+// without its header: the few declarations here are those of its interface that have not changed since.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+namespace trireme {
+
+struct NcclUniqueId {
+  std::array<char, 128> bytes{};
+};
+struct NcclCommunicator;  // NCCL's own
+using NcclStream = void*;
+
+enum class NcclResult : int { success = 0, in_progress = 7 };  // all others are errors, which result_text names
+enum class NcclType : int { u8 = 1, i32 = 2, i64 = 4, f32 = 7, f64 = 8, bf16 = 9 };
+enum class NcclReduce : int { sum = 0, max = 2 };
+
+struct NcclConfig;  // nccl_library.cpp
+
+class NcclLibrary {
+ public:
+  // The first of the usual places that has it. UserError if none has, or if it is too old.
+  static const NcclLibrary& load();
+
+  const std::string& path() const { return path_; }
+  int version() const { return version_; }  // 22703 for 2.27.3
+  std::string version_text() const;
+  std::string name() const;  // "NCCL 2.27.3 (/usr/lib/x86_64-linux-gnu/libnccl.so.2)"
+
+  // What a call that fails says: its name for the result, and what led to it where NCCL knows.
+  std::string result_text(NcclResult result, NcclCommunicator* communicator) const;
+
+  // A communicator that never blocks the host: calls return at once, `in_progress` until `async_error` says otherwise.
+  NcclResult begin_connecting(NcclCommunicator** communicator, int size, const NcclUniqueId& id, int rank) const;
+
+  NcclResult (*unique_id)(NcclUniqueId*) = nullptr;
+  NcclResult (*async_error)(NcclCommunicator*, NcclResult*) = nullptr;
+  NcclResult (*finalize)(NcclCommunicator*) = nullptr;
+  NcclResult (*destroy)(NcclCommunicator*) = nullptr;
+  NcclResult (*abort)(NcclCommunicator*) = nullptr;
+  NcclResult (*group_start)() = nullptr;
+  NcclResult (*group_end)() = nullptr;
+  NcclResult (*all_reduce)(const void* from, void* to, size_t count, NcclType, NcclReduce, NcclCommunicator*,
+                           NcclStream) = nullptr;
+  NcclResult (*reduce_scatter)(const void* from, void* to, size_t count_of_to, NcclType, NcclReduce, NcclCommunicator*,
+                               NcclStream) = nullptr;
+  NcclResult (*all_gather)(const void* from, void* to, size_t count_of_from, NcclType, NcclCommunicator*, NcclStream) = nullptr;
+  NcclResult (*broadcast)(const void* from, void* to, size_t count, NcclType, int root, NcclCommunicator*, NcclStream) = nullptr;
+  NcclResult (*send)(const void* from, size_t count, NcclType, int to, NcclCommunicator*, NcclStream) = nullptr;
+  NcclResult (*receive)(void* to, size_t count, NcclType, int from, NcclCommunicator*, NcclStream) = nullptr;
+
+ private:
+  NcclLibrary();
+
+  std::string path_;
+  int version_ = 0;
+  NcclResult (*get_version_)(int*) = nullptr;
+  const char* (*error_string_)(NcclResult) = nullptr;
+  const char* (*last_error_)(NcclCommunicator*) = nullptr;
+  NcclResult (*connect_)(NcclCommunicator**, int size, NcclUniqueId, int rank, NcclConfig*) = nullptr;
+};
+
+}  // namespace trireme

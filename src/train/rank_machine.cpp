@@ -1,0 +1,89 @@
+#include "train/rank_machine.h"
+
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cuda_module.h"
+#include "backend/reference/reference_backend.h"
+#include "comm/control.h"
+#include "comm/nccl_group.h"
+#include "comm/staged_group.h"
+
+namespace trireme {
+namespace {
+
+// What every rank has in view, on every rank.
+std::vector<DeviceOffer> share_offers(World& world) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string own = fmt::format("{} {}", cuda_device_count(), visible != nullptr ? visible : "");
+  Control& control = world.control();
+  const std::string all = control.share("devices", fmt::format("{}", fmt::join(control.gather("device", own), "\n")));
+  std::vector<DeviceOffer> offers;
+  std::istringstream lines(all);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t space = line.find(' ');
+    offers.push_back({.host = control.places()[offers.size()].host,
+                      .visible = line.substr(space + 1),
+                      .devices = std::atoi(line.substr(0, space).c_str())});
+  }
+  CHECK_EQ(offers.size(), static_cast<size_t>(world.size()));
+  return offers;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const TrainerSettings& settings, int device) {
+  if (settings.backend == BackendKind::reference) return std::make_unique<ReferenceBackend>();
+  if (settings.backend == BackendKind::cuda) return make_cuda_backend(device);
+  if (settings.backend == BackendKind::automatic && cuda_device_count() > 0) return make_cuda_backend(device);
+  return std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
+}
+
+RankMachine::RankMachine(World& world, TrainerSettings settings) : world_(world) {
+  const bool is_alone = world.size() == 1;
+  const bool may_use_gpus = settings.backend == BackendKind::cuda || settings.backend == BackendKind::automatic;
+  if (!is_alone && may_use_gpus) {
+    choice_ = choose_device(share_offers(world), world.rank());
+    if (settings.backend == BackendKind::automatic)
+      settings.backend = choice_.groups == DeviceGroups::nccl ? BackendKind::cuda : BackendKind::cpu;
+  }
+  // Ranks of one machine share its cores, unless somebody bound them to their own or the recipe says how many each takes.
+  if (settings.threads == 0 && !is_alone) settings.threads = threads_of(world.control().places(), world.rank());
+  device_ = make_backend(settings, choice_.device);
+  if (auto* host = dynamic_cast<HostBackend*>(device_.get())) {
+    host->set_streams(world.streams());
+    choice_ = {};
+  }
+  if (is_alone || choice_.groups == DeviceGroups::none) return;
+  auto& streams = dynamic_cast<DeviceStreams&>(*device_);
+  if (choice_.groups == DeviceGroups::staged)
+    staged_ = std::make_unique<StagedBackend>(*device_, streams, world.progress());
+  else
+    nccl_ = std::make_unique<NcclSession>(*device_, streams, world.progress());
+}
+
+Mesh RankMachine::connect(const MeshPlace& place) {
+  if (!staged_ && !nccl_) return Mesh::of(place.shape, world_);
+  CHECK_EQ(place.shape.size(), world_.size());
+  Mesh mesh = Mesh::of(place, [&](const std::string& name, int id, std::vector<int> ranks) -> std::unique_ptr<Communicator> {
+    if (ranks.size() == 1) return std::make_unique<SoloCommunicator>();
+    if (staged_) return std::make_unique<StagedGroup>(name, id, std::move(ranks), world_.transport(), *staged_);
+    std::span<const NcclChannel> channels;
+    if (name == "pp") channels = kNcclStages;
+    if (name == "cp") channels = kNcclRing;
+    return std::make_unique<NcclGroup>(name, id, std::move(ranks), channels, world_.transport(), world_.progress(), *nccl_);
+  });
+  if (nccl_) nccl_->require_network();
+  return mesh;
+}
+
+std::string RankMachine::communication_text() const {
+  if (nccl_) return nccl_->description();
+  if (!staged_) return "";
+  return fmt::format("{} ranks share a GPU: its memory goes through the host's, which is slow", choice_.sharing);
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+// What one rank of a run computes on, and the groups that go with it: host memory over MPI or TCP, GPUs over NCCL, or one GPU
+// that several ranks share, staged through the host.
+#pragma once
+
+#include <memory>
+
+#include "comm/device_choice.h"
+#include "comm/mesh.h"
+#include "comm/nccl_session.h"
+#include "comm/staged_backend.h"
+#include "config/settings.h"
+
+namespace trireme {
+
+std::unique_ptr<Backend> make_backend(const TrainerSettings& settings, int device = 0);
+
+class RankMachine {
+ public:
+  // All ranks make one together. With trainer.backend=auto they take GPUs if there is one for each of them.
+  RankMachine(World& world, TrainerSettings settings);
+
+  Backend& backend() const { return staged_ ? *staged_ : *device_; }
+  Mesh connect(const MeshPlace& place);  // all ranks together; what it returns goes before this object
+  int ranks_per_device() const { return choice_.sharing; }
+  std::string communication_text() const;  // how device memory travels; empty where there is nothing to say
+
+ private:
+  World& world_;
+  DeviceChoice choice_;
+  std::unique_ptr<Backend> device_;
+  std::unique_ptr<StagedBackend> staged_;
+  std::unique_ptr<NcclSession> nccl_;
+};
+
+}  // namespace trireme

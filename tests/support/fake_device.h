@@ -1,0 +1,117 @@
+// A device on the CPU that works as a GPU does: each stream is a thread that does one thing after the other, late at random,
+// while the host goes on. Ops are those of the cpu backend. What misses an event fails here.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/device_streams.h"
+
+namespace trireme {
+
+class FakeDevice final : public Backend, public DeviceStreams {
+ public:
+  explicit FakeDevice(uint64_t seed = 0) : cpu_(1) {
+    for (size_t i = 0; i < lines_.size(); ++i)
+      lines_[i].thread = std::thread([this, i, seed] { work(lines_[i], seed * lines_.size() + i); });
+  }
+  ~FakeDevice() override {
+    for (Line& line : lines_) enqueue(line, nullptr);
+    for (Line& line : lines_) line.thread.join();
+  }
+
+#define TRIREME_FAKE_OP(Op)                                        \
+  void run(Stream stream, const Op& op) override {                 \
+    CHECK(stream == kCompute);                                     \
+    enqueue(line(stream), [this, op] { cpu_.run(kCompute, op); }); \
+  }                                                                \
+  int64_t scratch_bytes(const Op& op) const override { return cpu_.scratch_bytes(op); }
+  TRIREME_OPS(TRIREME_FAKE_OP)
+#undef TRIREME_FAKE_OP
+  void set_scratch(Stream stream, Tensor scratch) override { cpu_.set_scratch(stream, scratch); }
+
+  Event record(Stream stream, const char* name) override { return {name, stream, line(stream).enqueued}; }
+  void wait(Stream stream, const Event& event) override {
+    enqueue(line(stream), [this, event] { wait_here(event); });
+  }
+  void synchronize(const Event& event) override { wait_here(event); }
+
+  Memory allocate(int64_t bytes) override { return cpu_.allocate(bytes); }
+  bool runs_ahead() const override { return true; }
+  void upload(Stream stream, const void* from, Tensor to) override {
+    std::vector<std::byte> bytes(static_cast<size_t>(to.bytes()));
+    if (!bytes.empty()) std::memcpy(bytes.data(), from, bytes.size());
+    enqueue(line(stream), [to, bytes = std::move(bytes)] { std::memcpy(to.data, bytes.data(), bytes.size()); });
+  }
+  void download(Stream stream, Tensor from, void* to) override {
+    enqueue(line(stream), [from, to] { std::memcpy(to, from.data, static_cast<size_t>(from.bytes())); });
+  }
+  std::string description() const override { return "a device that is none"; }
+
+  bool reached(const Event& event) const override {
+    return lines_[index(event.stream)].done.load(std::memory_order_acquire) >= event.ticket;
+  }
+  void* native(Stream) const override { return nullptr; }
+  void set_watch(Watch watch) override { watch_ = std::move(watch); }
+  const Watch& watch() const { return watch_; }
+
+ private:
+  struct Line {
+    std::mutex mutex;
+    std::condition_variable moved;
+    std::deque<std::function<void()>> queue;
+    std::atomic<uint64_t> enqueued = 0, done = 0;
+    std::thread thread;
+  };
+
+  static size_t index(Stream stream) { return static_cast<size_t>(stream.kind) + static_cast<size_t>(stream.edge); }
+  Line& line(Stream stream) { return lines_[index(stream)]; }
+
+  static void enqueue(Line& line, std::function<void()> task) {
+    {
+      const std::lock_guard lock(line.mutex);
+      line.queue.push_back(std::move(task));
+      ++line.enqueued;
+    }
+    line.moved.notify_all();
+  }
+
+  void wait_here(const Event& event) {
+    Line& there = line(event.stream);
+    std::unique_lock lock(there.mutex);
+    there.moved.wait(lock, [&] { return there.done >= event.ticket; });
+  }
+
+  static void work(Line& line, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    while (true) {
+      std::function<void()> task;
+      {
+        std::unique_lock lock(line.mutex);
+        line.moved.wait(lock, [&] { return !line.queue.empty(); });
+        task = std::move(line.queue.front());
+        line.queue.pop_front();
+      }
+      if (!task) return;
+      if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
+      task();
+      {
+        const std::lock_guard lock(line.mutex);
+        line.done.fetch_add(1, std::memory_order_release);
+      }
+      line.moved.notify_all();
+    }
+  }
+
+  CpuBackend cpu_;
+  Watch watch_;
+  std::array<Line, 12> lines_;
+};
+
+}  // namespace trireme
