@@ -8,7 +8,7 @@ the same work.
   bench/parallel/measure.py --cases sp2 --traces FOLDER  also keeps the Chrome traces of its ranks, a file each
 
 Every case is run once more with --trace-ops, which is where the bytes and the share of communication that is hidden behind ops come
-from; its tokens per second do not count. Needs mpirun and two cores; only the standard library of Python.
+from; its tokens per second do not count. A case that has been traced in FILE is not traced again. Needs mpirun and two cores; only the standard library of Python.
 """
 import argparse
 import datetime
@@ -159,7 +159,7 @@ def main():
             print(f'{case:18} {rate:8.0f} tokens/s', flush=True)
             add({'case': case, 'rate': rate, 'command': command})
     for case in arguments.cases:
-        if CASES[case][1] > 1:
+        if CASES[case][1] > 1 and not any(result['case'] == case and 'trace' in result for result in results):
             add({'case': case, 'trace': trace(arguments, case)})
     name = arguments.name or f'{datetime.date.today()}'
     path = report.write(name, results, CASES, {'root': ROOT, 'steps': arguments.steps, 'load': load, 'trireme': arguments.trireme})
