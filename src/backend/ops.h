@@ -3,10 +3,10 @@
 // Alphabet: N rows = B*T, B batch, T time, C width, F feed-forward width, H query heads, G key/value heads, D head width,
 // V vocabulary, I and O the input and output width of a linear layer.
 // "act" stands for the activation dtype, f32 or bf16, the same for every act tensor of one op; weights have it too.
-// Gradients of parameters are f32 and always added to what is there. Statistics and losses are f32. Sums are made in f32 or
-// better. An operand marked "optional" may be absent (Tensor{}).
-// An Operand may have FP8 copies (tensor/operand.h): an op that writes it fills those too, and products read them in its place,
-// for both of their operands or for none. Where the tensor beside them is scratch it holds nothing afterwards.
+// Gradients of parameters are f32 and added to what is there, but for GradSum::replaces. Statistics and losses are f32. Sums are
+// made in f32 or better. An operand marked "optional" may be absent (Tensor{}). An Operand may have FP8 copies
+// (tensor/operand.h): an op that writes it fills those too, and products read them in its place, for both of their operands or
+// for none. Where the tensor beside them is scratch it holds nothing afterwards.
 //
 // visit(v) names each operand once, as v.in, v.out or v.update (read and written); recording, tracing, the parity tests and
 // the byte counts all follow from it.
@@ -36,6 +36,7 @@ enum class Activation : uint8_t { none, gelu_tanh, gelu_erf };
 enum class CausalMask : uint8_t { no, yes };
 enum class RotaryDirection : uint8_t { forward, backward };
 enum class WriteGrad : uint8_t { no, yes };
+enum class GradSum : uint8_t { adds, replaces };  // to what is there, or what is there
 
 // Of the amaxes of the last steps, which one a scale follows.
 enum class AmaxChoice : uint8_t { largest, most_recent };
@@ -248,16 +249,18 @@ struct LinearInputGrad {
   double flops() const { return 2.0 * static_cast<double>(d_out.count()) * static_cast<double>(weight.shape[1]); }
 };
 
-// d_weight += d_out^T x;  d_bias += sum over n of d_out.    x [N,I], d_out [N,O] act; d_weight [O,I], d_bias [O] f32.
+// d_weight += d_out^T x, or where it replaces = ;  d_bias += sum over n of d_out.    x [N,I], d_out [N,O] act; d_weight [O,I],
+// d_bias [O] f32.
 struct LinearWeightGrad {
   static constexpr const char* kName = "linear_weight_grad";
+  GradSum sum = GradSum::adds;
   Operand x, d_out;
   Tensor d_weight;
   Tensor d_bias;  // optional
   template <class V>
   void visit(V&& v) const {
     visit_columns(v, "x", x), visit_columns(v, "d_out", d_out), v.in("fp8_column_sums", d_out.fp8.column_sums);
-    v.update("d_weight", d_weight), v.update("d_bias", d_bias);
+    sum == GradSum::adds ? v.update("d_weight", d_weight) : v.out("d_weight", d_weight), v.update("d_bias", d_bias);
   }
   double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(d_out.shape[1]); }
 };
@@ -580,8 +583,9 @@ struct RandomNormal {
   X(DropoutBackward)                                                                                                             \
   X(LinearForward)                                                                                                               \
   X(LinearInputGrad)                                                                                                             \
-  X(LinearWeightGrad) X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary) X(AttentionForward) X(AttentionBackward) \
-      X(MergeAttention) X(CopyHeads) X(CrossEntropyStats) X(RescaleSums) X(CrossEntropyGrad) X(CrossEntropy) X(SquaredNorms)     \
-          X(ApplyClip) X(AdamW) X(Quantise) X(UpdateScales) X(Fill) X(Copy) X(RandomNormal)
+  X(LinearWeightGrad)                                                                                                            \
+  X(ActivationForward) X(SwigluForward) X(SwigluBackward) X(Rotary) X(AttentionForward) X(AttentionBackward) X(MergeAttention)   \
+      X(CopyHeads) X(CrossEntropyStats) X(RescaleSums) X(CrossEntropyGrad) X(CrossEntropy) X(SquaredNorms) X(ApplyClip) X(AdamW) \
+          X(Quantise) X(UpdateScales) X(Fill) X(Copy) X(RandomNormal)
 
 }  // namespace trireme

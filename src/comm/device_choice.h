@@ -1,6 +1,7 @@
 // Which GPU a rank takes, and how the ranks communicate then.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

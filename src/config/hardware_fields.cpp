@@ -12,6 +12,8 @@ std::vector<Row<Fp8Settings>> fp8_rows() {
       boolean("fp8", &S::enabled, "products of linear layers in FP8"),
       boolean("fp8_hybrid", &S::hybrid, "FP8: E4M3 forward, E5M2 for gradients"),
       boolean("fp8_e4m3", &S::e4m3, "FP8: E4M3 for gradients too"),
+      choice("fp8_recipe", &S::recipe, {{"delayed", Fp8Recipe::delayed}, {"tensorwise", Fp8Recipe::tensorwise}},
+             "FP8: a tensor's scale follows earlier steps, or the tensor itself, which is read twice"),
       boolean("fp8_params", &S::params, "FP8: keep the working weights in FP8 only"),
       boolean("fp8_wgrad", &S::wgrad, "FP8: for the products of weight gradients too"),
       integer("fp8_margin", &S::margin, {0, 64}, "FP8: scales leave a factor of 2^margin free"),

@@ -36,7 +36,6 @@ void require_backend(const Settings& settings) {
       // What `auto` finds is seen later; `reference` does everything, slowly.
       {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
       {"model.fp8", model.fp8.enabled && settings.ranks() > 1, "FP8 products are for one rank so far; use false"},
-      {"model.fp8_params", model.fp8.enabled && model.fp8.params, "weights stay in bf16 beside their FP8 copies; use false"},
       {"model.fp8_wgrad", model.fp8.enabled && !model.fp8.wgrad, "weight gradients are made from FP8 too; use true"},
       {"model.fp8_interval", model.fp8.enabled && model.fp8.interval != 1, "scales follow every step; use 1"},
       {"model.enable_cuda_graph", model.cuda_graph == CudaGraph::yes && settings.trainer.backend == BackendKind::cpu, kCuda},

@@ -26,6 +26,7 @@ enum class BackendKind : uint8_t { automatic, cpu, cuda, reference };
 enum class WindowOrder : uint8_t { random, sequential };  // of samples from files without documents
 enum class BestCheckpoint : uint8_t { lowest_loss, highest_loss };
 enum class AmaxAlgorithm : uint8_t { max, most_recent };
+enum class Fp8Recipe : uint8_t { delayed, tensorwise };
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, zero_bubble };
 enum class SyncType : uint8_t { f32, bf16 };
 
@@ -134,6 +135,7 @@ struct Fp8Settings {  // model.fp8 and model.fp8_*
   bool hybrid = true;   // E4M3 forward, E5M2 gradients
   bool e4m3 = false;    // E4M3 for both
   bool params = false;  // working weights only in FP8
+  Fp8Recipe recipe = Fp8Recipe::delayed;
   bool wgrad = true;    // weight gradients from FP8 products too
   int64_t margin = 0;
   int64_t interval = 1;

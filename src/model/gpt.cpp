@@ -19,7 +19,8 @@ Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, cons
 Context Gpt::context(const ChunkPass& pass, Mode mode, WeightProducts when) const {
   const ParallelLinear::Options options{.rows = shared_.block.rows,
                                         .weight_products = when,
-                                        .overlap = model_.ub_tp_comm_overlap ? TensorOverlap::pieces : TensorOverlap::whole};
+                                        .overlap = model_.ub_tp_comm_overlap ? TensorOverlap::pieces : TensorOverlap::whole,
+                                        .weight_grads = pass.weight_grads};
   return {.backend = backend_,
           .tp = *mesh_.tp,
           .cp = *mesh_.cp,

@@ -13,6 +13,7 @@ namespace trireme {
 struct ChunkPass {
   Slots at;
   DeviceBatch batch;
+  GradSum weight_grads = GradSum::adds;  // those of linear layers: the first micro-batch of a step replaces what is there
 };
 
 class Gpt {

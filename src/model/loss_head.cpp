@@ -59,7 +59,10 @@ void LossHead::forward(const Context& context, int64_t slot_index, const HeadPar
                             .losses = losses,
                             .scalars = scalars});
     if (!training) continue;
-    context.backend.run(kCompute, LinearWeightGrad{.x = normed, .d_out = logits, .d_weight = grads.head});
+    context.backend.run(kCompute, LinearWeightGrad{.sum = begin == 0 ? context.linear.weight_grads() : GradSum::adds,
+                                                   .x = normed,
+                                                   .d_out = logits,
+                                                   .d_weight = grads.head});
     context.backend.run(kCompute, LinearInputGrad{.d_out = logits, .weight = weights.head, .d_x = d_normed.rows(begin, rows)});
   }
   if (training) context.linear.sum_rows(d_normed, slot.d_normed);

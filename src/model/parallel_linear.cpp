@@ -21,11 +21,11 @@ LinearInputGrad input_grad(const LinearBackward& op, const Operand& d_out, const
   return {.d_out = d_out, .weight = op.weight, .activation = op.activation, .pre = op.pre, .d_x = d_x};
 }
 
-LinearWeightGrad weight_grad(const LinearBackward& op, const Operand& x, const Operand& d_out) {
-  return {.x = x, .d_out = d_out, .d_weight = op.d_weight, .d_bias = op.d_bias};
-}
-
 }  // namespace
+
+LinearWeightGrad ParallelLinear::weight_grad(const LinearBackward& op, const Operand& x, const Operand& d_out) const {
+  return {.sum = options_.weight_grads, .x = x, .d_out = d_out, .d_weight = op.d_weight, .d_bias = op.d_bias};
+}
 
 int64_t ParallelLinear::pieces_of(int64_t rows) {
   constexpr int64_t kMostPieces = 4;  // what the reference systems cut into
@@ -166,7 +166,9 @@ void ParallelLinear::row_backward(const LinearBackward& op) const {
     });
     if (now)
       for_gathered(op.d_out, [&](int64_t, Tensor d_out, int64_t begin) {
-        backend_.run(kCompute, weight_grad(op, op.x.rows(begin, d_out.shape[0]), d_out));
+        LinearWeightGrad part = weight_grad(op, op.x.rows(begin, d_out.shape[0]), d_out);
+        if (begin > 0) part.sum = GradSum::adds;  // the rows that come first are this group's first
+        backend_.run(kCompute, part);
       });
     return;
   }
@@ -177,10 +179,12 @@ void ParallelLinear::row_backward(const LinearBackward& op) const {
 
 void ParallelLinear::column_weight_grad(LinearWeightGrad op) const {
   op.x = all_rows(op.x);
+  op.sum = options_.weight_grads;
   backend_.run(kCompute, op);
 }
 
 void ParallelLinear::row_weight_grad(LinearWeightGrad op) const {
+  op.sum = options_.weight_grads;
   op.d_out = all_rows(op.d_out);
   backend_.run(kCompute, op);
 }

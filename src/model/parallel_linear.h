@@ -39,6 +39,7 @@ class ParallelLinear {
     RowBuffers rows;
     WeightProducts weight_products = WeightProducts::now;
     TensorOverlap overlap = TensorOverlap::whole;
+    GradSum weight_grads = GradSum::adds;  // what the gradients of weights do with what is there
   };
   ParallelLinear(Backend& backend, Communicator& tp) : ParallelLinear(backend, tp, Options{}) {}
   ParallelLinear(Backend& backend, Communicator& tp, const Options& options) : backend_(backend), tp_(tp), options_(options) {}
@@ -50,6 +51,8 @@ class ParallelLinear {
   // The weight products alone.
   void column_weight_grad(LinearWeightGrad op) const;
   void row_weight_grad(LinearWeightGrad op) const;
+
+  GradSum weight_grads() const { return options_.weight_grads; }
 
   // For the two ends of the model, which are cut over the vocabulary. Without sequence parallelism a rank holds all rows.
   Operand all_rows(const Operand& part) const;    // what all ranks hold of it, [N,C]
@@ -63,6 +66,7 @@ class ParallelLinear {
 
   bool cuts_rows() const { return static_cast<bool>(options_.rows.gathered); }
   bool in_pieces() const { return options_.overlap == TensorOverlap::pieces && tp_.size() > 1; }
+  LinearWeightGrad weight_grad(const LinearBackward& op, const Operand& x, const Operand& d_out) const;
   static int64_t pieces_of(int64_t rows);
   static Piece piece(int64_t rows, int64_t number);
   // Calls product(rows gathered, where they are among the N rows) for all of them, as they come.

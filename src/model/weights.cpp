@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "model/dims.h"
 
@@ -96,6 +97,18 @@ void add_units(FlatLayout& layout) {
   }
 }
 
+void place_weights(FlatLayout& layout, const ModelSettings& model) {
+  layout.weight_offsets = layout.offsets;
+  layout.weight_count = layout.count;
+  if (!model.fp8.enabled || !model.fp8.params) return;
+  layout.weight_count = 0;
+  for (size_t row = 0; row < layout.table.size(); ++row) {
+    const bool is_matrix = layout.table[row].owner == Owner::block && layout.table[row].shape.rank() == 2;
+    layout.weight_offsets[row] = is_matrix ? FlatLayout::kNotStored : layout.weight_count;
+    if (!is_matrix) layout.weight_count += round_up(layout.local[row].shape.count(), kAlignElements);
+  }
+}
+
 }  // namespace
 
 FlatLayout FlatLayout::of(const ModelSettings& model, const RankShard& shard) {
@@ -111,6 +124,7 @@ FlatLayout FlatLayout::of(const ModelSettings& model, const RankShard& shard) {
   while (layout.local.size() < layout.table.size()) add_bucket(layout, model.optim.bucket_cap_mb * kMiB);
   layout.blocks.resize(static_cast<size_t>(model.num_layers));
   add_units(layout);
+  place_weights(layout, model);
   return layout;
 }
 
@@ -119,8 +133,9 @@ int64_t FlatLayout::find(const std::string& name) const {
   return at == table.end() ? -1 : at - table.begin();
 }
 
-FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tensor flat) : layout_(layout), flat_(flat) {
-  CHECK_EQ(flat.count(), layout.count);
+FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tensor flat, FlatBuffer which)
+    : layout_(layout), offsets_(which == FlatBuffer::weights ? layout.weight_offsets : layout.offsets), flat_(flat) {
+  CHECK_EQ(flat.count(), which == FlatBuffer::weights ? layout.weight_count : layout.count);
   const auto view = [&](const std::string& name) {
     const int64_t row = layout_.find(name);
     return row < 0 ? Tensor{} : parameter(static_cast<size_t>(row));
@@ -145,21 +160,32 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
   head_ = {.norm_weight = view("final_norm.weight"), .norm_bias = view("final_norm.bias"), .head = head ? head : embedding_.word};
 }
 
-Tensor FlatViews::parameter(size_t row) const { return flat_.flat_range(layout_.offsets[row], layout_.local[row].shape); }
+Tensor FlatViews::parameter(size_t row) const {
+  const Shape& shape = layout_.local[row].shape;
+  if (offsets_[row] == FlatLayout::kNotStored) return {.dtype = flat_.dtype, .shape = shape, .device = flat_.device};
+  return flat_.flat_range(offsets_[row], shape);
+}
 
-void Weights::add_fp8_copies(const Fp8State& fp8, const Dims& dims, Arena& arena) {
+void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, const Dims& dims, Arena& arena, Tensor masters) {
   copies_.assign(static_cast<size_t>(dims.L_first + dims.L), Copies::stale);
+  copied_.resize(copies_.size());
+  std::optional<FlatViews> from;
+  if (!layout_.stores_all_weights()) from.emplace(layout_, model, masters);
   for (int64_t i = 0; i < dims.L; ++i) {
-    BlockParameters& block = views_.block(dims.L_first + i);
-    const auto add = [&](BlockLinear linear, Operand& weight) {
+    const int64_t layer = dims.L_first + i;
+    BlockParameters& block = views_.block(layer);
+    const auto add = [&](BlockLinear linear, Operand BlockParameters::*which) {
+      Operand& weight = block.*which;
       weight.fp8.values = arena.take(weight.shape, fp8.input_dtype());
       weight.fp8.transposed = arena.take({weight.shape[1], weight.shape[0]}, fp8.input_dtype());
       fp8.assign_weight(i, linear, weight.fp8);
+      const Tensor& source = from ? from->block(layer).*which : weight;
+      copied_[static_cast<size_t>(layer)][static_cast<size_t>(linear)] = Operand(source, weight.fp8, Wide::kept);
     };
-    add(BlockLinear::qkv, block.qkv_weight);
-    add(BlockLinear::out, block.out_weight);
-    add(BlockLinear::up, block.up_weight);
-    add(BlockLinear::down, block.down_weight);
+    add(BlockLinear::qkv, &BlockParameters::qkv_weight);
+    add(BlockLinear::out, &BlockParameters::out_weight);
+    add(BlockLinear::up, &BlockParameters::up_weight);
+    add(BlockLinear::down, &BlockParameters::down_weight);
   }
 }
 
@@ -169,8 +195,7 @@ const BlockParameters& Weights::acquire(int64_t layer) const {
   if (copies_.empty()) return block;
   Copies& copies = copies_[static_cast<size_t>(layer)];
   if (copies == Copies::stale)
-    for (const Operand* weight : {&block.qkv_weight, &block.out_weight, &block.up_weight, &block.down_weight})
-      backend_.run(kCompute, Quantise{.x = *weight});
+    for (const Operand& weight : copied_[static_cast<size_t>(layer)]) backend_.run(kCompute, Quantise{.x = weight});
   copies = Copies::made;
   return block;
 }
@@ -189,14 +214,54 @@ void Weights::wait_for_all() const {
   for (const Event& gathered : gathered_) backend_.wait(kCompute, gathered);
 }
 
+Tensor Weights::updated(size_t index, Tensor masters) const {
+  const FlatRange& own = layout_.buckets[index].own;
+  return layout_.stores_all_weights() ? views_.flat().rows(own.begin, own.count) : masters;
+}
+
+void Weights::set(size_t index, Tensor masters) const {
+  const Bucket& bucket = layout_.buckets[index];
+  if (layout_.stores_all_weights()) return backend_.run(kCompute, Copy{.from = masters, .to = updated(index, masters)});
+  for (size_t row = bucket.first_row; row < bucket.end_row; ++row) {
+    if (layout_.weight_offsets[row] == FlatLayout::kNotStored) continue;
+    const Tensor to = views_.parameter(row);
+    backend_.run(kCompute, Copy{.from = masters.flat_range(layout_.offsets[row] - bucket.own.begin, to.shape), .to = to});
+  }
+}
+
 void Weights::gather(size_t index, Communicator& group) {
   const Bucket& bucket = layout_.buckets[index];
-  const Tensor flat = views_.flat();
   std::ranges::fill(copies_, Copies::stale);
   if (bucket.own.count == bucket.all.count) return;
+  const Tensor flat = views_.flat();
   backend_.wait(kDataParallel, backend_.record(kCompute, "own_weights_updated"));
   group.all_gather(kDataParallel, flat.rows(bucket.own.begin, bucket.own.count), flat.rows(bucket.all.begin, bucket.all.count));
   gathered_[index] = backend_.record(kDataParallel, "weights_gathered");
+}
+
+// The table is replaced by the head where this rank has the head, tied or not.
+std::vector<FlatRange> Grads::ranges_added_to(const FlatLayout& layout) {
+  const RankShard& shard = layout.shard;
+  const bool has_head = shard.has_head(shard.chunks - 1);
+  const auto is_replaced = [&](const ParameterRow& row) {
+    if (row.shape.rank() != 2) return false;
+    if (row.owner == Owner::block) return true;
+    return has_head && (row.name == "head.weight" || (row.name == "embedding.word" && layout.find("head.weight") < 0));
+  };
+  std::vector<FlatRange> ranges;
+  int64_t end = 0;
+  for (size_t row = 0; row < layout.table.size(); ++row) {
+    if (!is_replaced(layout.table[row])) continue;
+    if (layout.offsets[row] > end) ranges.push_back({end, layout.offsets[row] - end});
+    end = layout.offsets[row] + layout.local[row].shape.count();
+  }
+  if (layout.count > end) ranges.push_back({end, layout.count - end});
+  return ranges;
+}
+
+void Grads::clear() const {
+  for (const FlatRange& range : added_to_)
+    backend_.run(kCompute, Fill{.value = 0, .out = views_.flat().rows(range.begin, range.count)});
 }
 
 // Under sequence parallelism, gradients of norms: each rank has summed over its rows. Those that lie side by side are summed

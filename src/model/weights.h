@@ -8,6 +8,8 @@
 // wrote the last gradient of a block.
 #pragma once
 
+#include <array>
+
 #include "backend/backend.h"
 #include "comm/mesh.h"
 #include "model/fp8_state.h"
@@ -69,21 +71,28 @@ struct FlatLayout {
   std::vector<size_t> table_rows;     // where they are in the table of the whole model
   std::vector<LocalParameter> local;  // what this rank holds of each
   std::vector<int64_t> offsets;
+  std::vector<int64_t> weight_offsets;  // in the flat buffer of the weights: the same, unless some are not in it (kNotStored)
   std::vector<Bucket> buckets;
   Unit head, embedding;      // empty where this rank has nothing of them
   std::vector<Unit> blocks;  // by layer
   int64_t count = 0;         // elements of a flat buffer
+  int64_t weight_count = 0;  // elements of that of the weights
   int64_t state_count = 0;   // elements of a state buffer
 
   // Buckets as large as model.optim.bucket_cap_mb; without it one for each unit.
   static FlatLayout of(const ModelSettings& model, const RankShard& shard = {});
+  static constexpr int64_t kNotStored = -1;  // with model.fp8_params, the matrices of the blocks: they have FP8 copies only
+  bool stores_all_weights() const { return weight_count == count; }
   int64_t find(const std::string& name) const;  // row, or -1
 };
 
-// The tensors of a flat buffer, by name and by block.
+// Which flat buffer: that of the weights may lack some of them.
+enum class FlatBuffer : uint8_t { whole, weights };
+
+// The tensors of a flat buffer, by name and by block. Those that are not in it have a shape and no memory.
 class FlatViews {
  public:
-  FlatViews(const FlatLayout& layout, const ModelSettings& model, Tensor flat);
+  FlatViews(const FlatLayout& layout, const ModelSettings& model, Tensor flat, FlatBuffer which = FlatBuffer::whole);
 
   Tensor flat() const { return flat_; }
   Tensor parameter(size_t row) const;  // its local part, padding rows included
@@ -94,6 +103,7 @@ class FlatViews {
 
  private:
   const FlatLayout& layout_;
+  const std::vector<int64_t>& offsets_;
   Tensor flat_;
   std::vector<BlockParameters> blocks_;
   EmbeddingParameters embedding_;
@@ -103,10 +113,11 @@ class FlatViews {
 class Weights {
  public:
   Weights(const FlatLayout& layout, const ModelSettings& model, Backend& backend, Tensor flat)
-      : layout_(layout), views_(layout, model, flat), backend_(backend), gathered_(layout.buckets.size()) {}
+      : layout_(layout), views_(layout, model, flat, FlatBuffer::weights), backend_(backend), gathered_(layout.buckets.size()) {}
 
-  // Gives the matrices of the blocks FP8 copies.
-  void add_fp8_copies(const Fp8State& fp8, const Dims& dims, Arena& arena);
+  // Gives the matrices of the blocks FP8 copies. Those that are not stored here have them made from the masters, all of which
+  // are in `masters`.
+  void add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, const Dims& dims, Arena& arena, Tensor masters);
 
   // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them. FP8 copies are made
   // when a block is first used after an update.
@@ -115,6 +126,15 @@ class Weights {
   const HeadParameters& acquire_head() const;
   const FlatViews& views() const { return views_; }
 
+  // Where AdamW writes what this rank owns of the bucket: with weights that are not stored nowhere but to `masters`, its piece of
+  // the bucket.
+  Tensor updated(size_t bucket, Tensor masters) const;
+  // Makes the weights that this rank owns of the bucket from their masters.
+  void set(size_t bucket, Tensor masters) const;
+  // The same after an update, which has already written weights that are all stored.
+  void set_updated(size_t bucket, Tensor masters) const {
+    if (!layout_.stores_all_weights()) set(bucket, masters);
+  }
   // Every rank has updated its piece of the bucket: collects the pieces of all of `group`.
   void gather(size_t bucket, Communicator& group);
   void wait_for_all() const;
@@ -127,8 +147,9 @@ class Weights {
   const FlatLayout& layout_;
   FlatViews views_;
   Backend& backend_;
-  std::vector<Event> gathered_;         // by bucket
-  mutable std::vector<Copies> copies_;  // by layer; empty without FP8
+  std::vector<Event> gathered_;                             // by bucket
+  mutable std::vector<Copies> copies_;                      // by layer; empty without FP8
+  std::vector<std::array<Operand, kBlockLinears>> copied_;  // by layer: what copies are made from, and the copies
 };
 
 // Whether further micro-batches of the step will add to the gradients.
@@ -145,12 +166,15 @@ class Grads {
         mesh_(mesh),
         sums_rows_(model.sequence_parallel && mesh.tp->size() > 1),
         overlaps_(model.optim.overlap_grad_sync),
+        added_to_(ranges_added_to(layout)),
         reduced_(layout.buckets.size()) {}
 
   const BlockParameters& block(int64_t layer) const { return views_.block(layer); }
   const EmbeddingParameters& embedding() const { return views_.embedding(); }
   const HeadParameters& head() const { return views_.head(); }
 
+  // Clears what the first micro-batch of a step adds to: all but the gradients of linear layers, which it replaces.
+  void clear() const;
   void begin_micro_batch(MicroBatch which) { micro_batch_ = which; }
   // Backward wrote the last gradient of the block: on the last micro-batch its sum over the ranks with the same parameters
   // starts, if that is to overlap with backward.
@@ -165,6 +189,7 @@ class Grads {
   const FlatViews& views() const { return views_; }
 
  private:
+  static std::vector<FlatRange> ranges_added_to(const FlatLayout& layout);
   void finished(const Unit& unit) {
     if (overlaps_ && micro_batch_ == MicroBatch::last) sum(unit);
   }
@@ -181,8 +206,9 @@ class Grads {
   bool sums_rows_;  // some gradients are sums over the rows of this rank only
   bool overlaps_;
   MicroBatch micro_batch_ = MicroBatch::last;
-  size_t next_bucket_ = 0;      // to be reduced; units are finished in the order of the table
-  std::vector<Event> reduced_;  // by bucket
+  std::vector<FlatRange> added_to_;  // see clear()
+  size_t next_bucket_ = 0;           // to be reduced; units are finished in the order of the table
+  std::vector<Event> reduced_;       // by bucket
 };
 
 // Draws what this rank owns of a bucket into `masters` (f32, its piece of the bucket), keyed by seed, name and global element,

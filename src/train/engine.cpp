@@ -52,17 +52,17 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   CHECK_EQ(settings_.model.context_parallel_size, mesh.cp->size());
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
-  weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.count}, dtype));
+  weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.weight_count}, dtype));
+  if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
   if (model.fp8.enabled) {
     const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, layout_.shard);
     fp8_.emplace(model, dims, arenas.states);
-    weights_->add_fp8_copies(*fp8_, dims, arenas.parameters);
+    weights_->add_fp8_copies(model, *fp8_, dims, arenas.parameters, masters_);
   }
   const Tensor gradients = arenas.gradients.take({layout_.count}, DType::f32);
   const bool narrow_sums = model.optim.grad_sync_dtype == SyncType::bf16 && mesh.dp_cp->size() > 1;
   const Tensor sync = narrow_sums ? arenas.gradients.take({layout_.count}, DType::bf16) : Tensor{};
   grads_.emplace(layout_, model, backend, mesh, gradients, sync);
-  if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
   first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   scalars_ = arenas.states.take({kStepScalars}, DType::f64);
@@ -170,9 +170,7 @@ void Engine::restore_updates(int64_t updates) {
   backend_.upload(kCompute, host_scalars_.data(), scalars_);
   has_scales_ = updates > 0;
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
-    const Bucket& bucket = layout_.buckets[i];
-    const Tensor own = weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
-    if (masters_) backend_.run(kCompute, Copy{.from = master(bucket), .to = own});
+    if (masters_) weights_->set(i, master(layout_.buckets[i]));
     weights_->gather(i, *mesh_.dp_cp);
   }
 }
@@ -210,7 +208,8 @@ void Engine::update(size_t index) {
                                .master = master(bucket),
                                .m = first_moment_.rows(bucket.state, bucket.own.count),
                                .v = second_moment_.rows(bucket.state, bucket.own.count),
-                               .weights = weights_->views().flat().rows(bucket.own.begin, bucket.own.count)});
+                               .weights = weights_->updated(index, master(bucket))});
+  weights_->set_updated(index, master(bucket));
   weights_->gather(index, *mesh_.dp_cp);
 }
 
@@ -232,7 +231,7 @@ void Engine::optimizer_step() {
 void Engine::start_step(const StepInput& input) {
   CHECK(steps_started_ - steps_finished_ < kStepsAhead);
   begin(input);
-  backend_.run(kCompute, Fill{.value = 0, .out = grads_->views().flat()});
+  repeat(kClearing, [&] { grads_->clear(); });
   if (fp8_) fp8_->begin_step(backend_);
   run(pipeline(input.micro_batches), input);
   grads_->finished_step();

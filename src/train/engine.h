@@ -97,7 +97,10 @@ class Engine {
   void compute(const Action& action, const StepInput& input);
   void forward(const Action& action, Mode mode);
   void backward(const Action& action, WeightProducts when);
-  void repeat(const Action& action, const std::function<void()>& work);
+  ChunkPass pass_of(const Action& action) const;
+  // Work that is the same in every step; `key` tells it from other such work.
+  static constexpr uint64_t kClearing = ~uint64_t{0};
+  void repeat(uint64_t key, const std::function<void()>& work);
   void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;
   void choose_scaling(const Action& action);

@@ -3,6 +3,17 @@
 #include "train/engine.h"
 
 namespace trireme {
+namespace {
+
+// Micro-batches that use the same memory differ in nothing else, but for the first of a step.
+uint64_t key_of(const Action& action) {
+  uint64_t key = static_cast<uint64_t>(action.kind) << 1 | (action.micro_batch == 0 ? 1 : 0);
+  for (const int64_t part : {action.chunk, action.slots.batch, action.slots.saved, action.slots.inputs, action.slots.gradients})
+    key = key << 11 | static_cast<uint64_t>(part);
+  return key;
+}
+
+}  // namespace
 
 // A token that the tables do not have would go unnoticed, because each rank looks only for those in its part.
 void Engine::check_vocabulary(const HostBatch& host) const {
@@ -34,9 +45,15 @@ void Engine::upload_batch(const DeviceBatch& to, const HostBatch& host) {
   backend_.wait(kCompute, backend_.record(kCopy, "batch_on_device"));
 }
 
+ChunkPass Engine::pass_of(const Action& action) const {
+  return {.at = action.slots,
+          .batch = batches_[static_cast<size_t>(action.slots.batch)],
+          .weight_grads = action.micro_batch == 0 ? GradSum::replaces : GradSum::adds};
+}
+
 void Engine::forward(const Action& action, Mode mode) {
   const RankShard& shard = layout_.shard;
-  const ChunkPass pass{action.slots, batches_[static_cast<size_t>(action.slots.batch)]};
+  const ChunkPass pass = pass_of(action);
   const Tensor input = shard.embeds(action.chunk) ? Tensor{} : messages_->arrived(Direction::forward);
   const Tensor output = shard.has_head(action.chunk) ? Tensor{} : messages_->outgoing(Direction::forward);
   chunks_[static_cast<size_t>(action.chunk)].forward(pass, mode, input, output, *weights_, *grads_, scalars_);
@@ -44,25 +61,24 @@ void Engine::forward(const Action& action, Mode mode) {
 
 void Engine::backward(const Action& action, WeightProducts when) {
   const RankShard& shard = layout_.shard;
-  const ChunkPass pass{action.slots, batches_[static_cast<size_t>(action.slots.batch)]};
+  const ChunkPass pass = pass_of(action);
   const Tensor d_output = shard.has_head(action.chunk) ? Tensor{} : messages_->arrived(Direction::backward);
   const Tensor d_input = shard.embeds(action.chunk) ? Tensor{} : messages_->outgoing(Direction::backward);
   chunks_[static_cast<size_t>(action.chunk)].backward(pass, when, d_output, d_input, *weights_, *grads_);
 }
 
-// The first micro-batch of the first step is scaled by itself, the others like it. Evaluations leave no scales behind.
+// With delayed scaling the first micro-batch of the first step is scaled by itself, the others like it. Evaluations leave no
+// scales behind.
 void Engine::choose_scaling(const Action& action) {
+  if (!fp8_) return;
   const bool first = action.micro_batch == 0 || action.kind == ActionKind::forward_only;
-  if (fp8_) fp8_->set_scaling(first && !has_scales_ ? Fp8Scaling::current : Fp8Scaling::delayed);
+  const bool by_itself = settings_.model.fp8.recipe == Fp8Recipe::tensorwise || (first && !has_scales_);
+  fp8_->set_scaling(by_itself ? Fp8Scaling::current : Fp8Scaling::delayed);
 }
 
-// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory. Not so with FP8, whose
-// scales are made in more than one way; its products are long enough to be launched one by one.
-void Engine::repeat(const Action& action, const std::function<void()>& work) {
-  if (mesh_.size() > 1 || fp8_ || settings_.model.cuda_graph == CudaGraph::no) return work();
-  uint64_t key = static_cast<uint64_t>(action.kind);
-  for (const int64_t part : {action.chunk, action.slots.batch, action.slots.saved, action.slots.inputs, action.slots.gradients})
-    key = key << 12 | static_cast<uint64_t>(part);
+// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
+void Engine::repeat(uint64_t key, const std::function<void()>& work) {
+  if (mesh_.size() > 1 || settings_.model.cuda_graph == CudaGraph::no) return work();
   backend_.repeat(kCompute, key, work);
 }
 
@@ -77,7 +93,11 @@ void Engine::compute(const Action& action, const StepInput& input) {
   messages_->exchange();
   grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
   choose_scaling(action);
-  repeat(action, [&] { enqueue(action); });
+  // FP8 steps scale in more than one way; their products are long enough to be launched one by one.
+  if (fp8_)
+    enqueue(action);
+  else
+    repeat(key_of(action), [&] { enqueue(action); });
   if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
 }
 
@@ -92,7 +112,7 @@ void Engine::enqueue(const Action& action) {
     case ActionKind::backward_input:
       return backward(action, WeightProducts::later);
     case ActionKind::backward_weight:
-      return chunks_[static_cast<size_t>(action.chunk)].backward_weight({action.slots, {}}, *grads_);
+      return chunks_[static_cast<size_t>(action.chunk)].backward_weight(pass_of(action), *grads_);
     default:
       CHECK_NEVER("a message is no computation");
   }

@@ -7,9 +7,18 @@
 #include "train/rank_machine.h"
 
 namespace trireme {
+namespace {
+
+// What was trained with FP8 products is used with those of its other type: what a checkpoint holds does not depend on them.
+Settings without_fp8(Settings settings) {
+  settings.model.fp8 = {};
+  return settings;
+}
+
+}  // namespace
 
 LoadedModel::LoadedModel(const StoredCheckpoint& checkpoint, const Settings& settings, int64_t capacity)
-    : settings_(settings), backend_(make_backend(settings.trainer)), layout_(FlatLayout::of(settings_.model)) {
+    : settings_(without_fp8(settings)), backend_(make_backend(settings.trainer)), layout_(FlatLayout::of(settings_.model)) {
   const DType dtype = activation_dtype(settings.trainer.precision);
   measure(dtype, capacity);
   const Tensor masters = allocate(parameters_, "parameters", layout_.count * 4).take({layout_.count}, DType::f32);

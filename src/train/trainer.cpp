@@ -54,7 +54,8 @@ RunOutcome Trainer::train_to_the_end() {
     const auto reason = start_one_step({.signal = static_cast<double>(stop.number()), .out_of_time = out_of_time ? 1.0 : 0.0});
     const bool validates = due(settings_.trainer.val_check_interval),
                saves = due(settings_.exp_manager.checkpoint.every_n_train_steps);
-    finish_steps(reason || validates || saves ? 0 : ahead);
+    const bool watched = !started_.empty() && started_.back().profiled;  // its time is its own
+    finish_steps(reason || validates || saves || watched ? 0 : ahead);
     if (reason) return *reason;
     if (validates) validate();
     if (saves) save_checkpoint();

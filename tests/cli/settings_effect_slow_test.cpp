@@ -125,6 +125,7 @@ const Effect kEffects[] = {
     {"model.fp8", "true"},
     {"model.fp8_hybrid", "false"},
     {"model.fp8_e4m3", "true"},
+    {"model.fp8_recipe", "tensorwise"},
     {"model.fp8_params", "true"},
     {"model.fp8_wgrad", "false"},
     {"model.fp8_margin", "1"},

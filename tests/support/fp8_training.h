@@ -60,7 +60,9 @@ class Fp8Training {
     }
   }
 
-  // Rounding inputs to 2^-4 and gradients to 2^-3 of themselves is noise that averages out over the widths of the model.
+  // Rounding inputs to 2^-4 and gradients to 2^-3 of themselves is noise that averages out over the widths of the model: it
+  // learns as much, but for a share. Differences are measured by what has been learned, since these models learn their few
+  // batches by heart and the loss itself goes to zero.
   void losses_are_those_of_bf16(ModelSettings model, int steps, double learning_rate, double tolerance) const {
     const auto fp8 = train(model, steps, learning_rate);
     model.fp8.enabled = false;
@@ -72,7 +74,7 @@ class Fp8Training {
         ours += fp8[static_cast<size_t>(step)].loss / window;
         theirs += bf16[static_cast<size_t>(step)].loss / window;
       }
-      EXPECT_NEAR(ours, theirs, tolerance * theirs) << "steps from " << begin;
+      EXPECT_NEAR(ours, theirs, tolerance * std::max(0.3, bf16.front().loss - theirs)) << "steps from " << begin;
     }
     EXPECT_LT(bf16.back().loss, bf16.front().loss - 0.3);  // there was something to learn
   }
@@ -89,6 +91,29 @@ class Fp8Training {
     EXPECT_NEAR(e4m3[0].grad_norm, bf16[0].grad_norm, 0.03 * bf16[0].grad_norm);
     EXPECT_NE(fp8[0].grad_norm, bf16[0].grad_norm);
     EXPECT_NE(fp8[0].grad_norm, e4m3[0].grad_norm);
+  }
+
+  // Weights in FP8 only: copies are made from masters that were not rounded to bf16 before, and are less than a bit of FP8 apart.
+  void needs_no_wide_weights(ModelSettings model) const {
+    const auto wide = train(model, 4);
+    EngineFixture with(settings_of(model), make_backend_());
+    model.fp8.params = true;
+    EngineFixture without(settings_of(model), make_backend_());
+    EXPECT_LT(without->weights().views().flat().count(), with->weights().views().flat().count() / 2);
+    const auto narrow = train(model, 4);
+    for (size_t step = 0; step < wide.size(); ++step) EXPECT_NEAR(narrow[step].loss, wide[step].loss, 3e-3 * wide[step].loss);
+    resumed_run_repeats_the_uninterrupted_one(model);
+  }
+
+  // Each tensor scaled by itself: the first micro-batch is what it is with delayed scaling, the others differ a little.
+  void scales_tensors_by_themselves(ModelSettings model) const {
+    const auto delayed = train(model, 4);
+    model.fp8.recipe = Fp8Recipe::tensorwise;
+    const auto current = train(model, 4);
+    for (size_t step = 0; step < delayed.size(); ++step)
+      EXPECT_NEAR(current[step].loss, delayed[step].loss, 5e-3 * delayed[step].loss);
+    EXPECT_NE(current.back().loss, delayed.back().loss);
+    resumed_run_repeats_the_uninterrupted_one(model);
   }
 
   void recompute_modes_give_equal_bits(ModelSettings model) const {

@@ -71,6 +71,7 @@ inline void check(Parity& parity, Case<LinearWeightGrad>) {
         const auto [N, I, O] = shape;
         HostTensors tensors;
         LinearWeightGrad op;
+        op.sum = bias == (N % 2 == 0) ? GradSum::adds : GradSum::replaces;
         op.x = tensors.uniform({N, I}, act);
         op.d_out = tensors.uniform({N, O}, act);
         op.d_weight = tensors.uniform({O, I}, DType::f32);

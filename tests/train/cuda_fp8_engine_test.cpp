@@ -50,5 +50,11 @@ TEST_F(CudaFp8Engine, ResumedRunRepeatsTheUninterruptedOne) {
   training_.resumed_run_repeats_the_uninterrupted_one(training_.gpt3());
 }
 
+TEST_F(CudaFp8Engine, WeightsInFp8OnlyTrainAlike) {
+  for (const ModelSettings& model : training_.families()) training_.needs_no_wide_weights(model);
+}
+
+TEST_F(CudaFp8Engine, TensorsCanBeScaledByThemselves) { training_.scales_tensors_by_themselves(training_.gpt3()); }
+
 }  // namespace
 }  // namespace trireme

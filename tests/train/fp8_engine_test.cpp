@@ -26,5 +26,11 @@ TEST(Fp8Engine, EvaluationLeavesNoTrace) { kTraining.evaluation_leaves_no_trace(
 
 TEST(Fp8Engine, ResumedRunRepeatsTheUninterruptedOne) { kTraining.resumed_run_repeats_the_uninterrupted_one(kTraining.gpt3()); }
 
+TEST(Fp8Engine, WeightsInFp8OnlyTrainAlike) {
+  for (const ModelSettings& model : kTraining.families()) kTraining.needs_no_wide_weights(model);
+}
+
+TEST(Fp8Engine, TensorsCanBeScaledByThemselves) { kTraining.scales_tensors_by_themselves(kTraining.gpt3()); }
+
 }  // namespace
 }  // namespace trireme

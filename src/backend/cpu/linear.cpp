@@ -115,7 +115,10 @@ std::span<std::byte> bytes_of(const Tensor& scratch) {
 
 void CpuBackend::run(Stream, const LinearForward& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
 void CpuBackend::run(Stream, const LinearInputGrad& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
-void CpuBackend::run(Stream, const LinearWeightGrad& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
+void CpuBackend::run(Stream stream, const LinearWeightGrad& op) {
+  if (op.sum == GradSum::replaces) run(stream, Fill{.value = 0, .out = op.d_weight});
+  cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_));
+}
 
 int64_t CpuBackend::scratch_bytes(const LinearForward& op) const {
   return cpu::gemm_scratch_bytes(pool_.size(), isa_, gemm_of(op));

@@ -93,7 +93,7 @@ void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
     operands.a = op.x.fp8.transposed.data, operands.a_scale = inverse_scale(op.x);
     operands.b = op.d_out.fp8.transposed.data, operands.b_scale = inverse_scale(op.d_out);
   }
-  product.accumulate = cuda::Accumulate::yes;
+  product.accumulate = op.sum == GradSum::adds ? cuda::Accumulate::yes : cuda::Accumulate::no;
   gemm_->run(product, operands, workspace, stream(where));
   if (!op.d_bias) return;
   if (op.d_out.fp8.column_sums)

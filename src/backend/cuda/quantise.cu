@@ -23,6 +23,21 @@ struct Plain {
   __device__ static float value(const Fetched& from, int k) { return from[k]; }
 };
 
+// Masters, of weights that are in FP8 only.
+struct PlainF32 {
+  const float* x;
+  int64_t C;
+
+  struct Fetched {
+    Pack<float, 4> low, high;
+  };
+  __device__ Fetched fetch(int64_t row, int64_t column) const {
+    const float* at = x + row * C + column;
+    return {Pack<float, 4>::load_once(at), Pack<float, 4>::load_once(at + 4)};
+  }
+  __device__ static float value(const Fetched& from, int k) { return k < 4 ? from.low[k] : from.high[k - 4]; }
+};
+
 template <Activation kind>
 struct Activated {
   const device_bf16* pre;
@@ -280,7 +295,6 @@ template <class Source>
 void make_copies(const Operand& x, const Source& source, cudaStream_t stream) {
   const Fp8Copy& fp8 = x.fp8;
   const Destination to = destination_of(fp8);
-  CHECK(x.dtype == DType::bf16);
   CHECK_EQ(x.count(), to.N * to.C);
   const dim3 grid(static_cast<unsigned>(blocks_for(to.C, kTileColumns)), static_cast<unsigned>(blocks_for(to.N, kTileRows)));
   if (*fp8.scaling == Fp8Scaling::current) {
@@ -321,7 +335,11 @@ void with_gelu(Activation activation, Use&& use) {
 
 }  // namespace
 
-void quantise(const Operand& x, cudaStream_t stream) { make_copies(x, Plain{matrix(x), width_of(x)}, stream); }
+void quantise(const Operand& x, cudaStream_t stream) {
+  if (x.dtype == DType::bf16) return make_copies(x, Plain{matrix(x), width_of(x)}, stream);
+  CHECK(x.dtype == DType::f32 && aligned16(x.data));
+  make_copies(x, PlainF32{data_of<const float>(x), width_of(x)}, stream);
+}
 
 void quantise_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream) {
   with_gelu(activation, [&]<Activation kind>(std::integral_constant<Activation, kind>) {

@@ -75,7 +75,7 @@ void ReferenceBackend::run(Stream, const LinearWeightGrad& op) {
     for (int64_t i = 0; i < I; ++i) {
       double sum = 0;
       for (int64_t n = 0; n < N; ++n) sum += by_columns(op.d_out, n, o) * by_columns(op.x, n, i);
-      add(op.d_weight, o * I + i, sum);
+      op.sum == GradSum::adds ? add(op.d_weight, o * I + i, sum) : set(op.d_weight, o * I + i, sum);
     }
     if (!op.d_bias) continue;
     // Of the values before they were rounded to FP8, whose sums are there.
