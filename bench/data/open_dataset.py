@@ -2,10 +2,10 @@
 """How long a run waits for its samples, and how much memory they take: gpt3/126m with its 600,000 steps on mock data and on a small real dataset,
 and a dataset of a thousand million documents.
 
-  bench/data/open_dataset.py --sample SAMPLE.jsonl.zst --tokenizer VOCAB.json [--documents 1000000000] [--folder FOLDER] [--report]
+  bench/data/open_dataset.py --sample SAMPLE.jsonl.zst --tokenizer VOCAB.json [--documents 1000000000] [--folder FOLDER] [--large PREFIX] [--report]
 
 The large dataset takes 20 bytes a document in FOLDER (four tokens each; its .bin is a file without blocks), its index 4 more; everything is
-removed in the end. The time of a case is that of a whole process: `trireme data index` makes the index, `trireme data sample` opens it as training does
+removed in the end, but PREFIX.bin and PREFIX.idx, which are made if they are not there (--only-write: nothing else is done). The time of a case is that of a whole process: `trireme data index` makes the index, `trireme data sample` opens it as training does
 and prints a sample. Anonymous memory is what the process holds itself; mapped files are the system's cache of the index, which it takes back when others need it."""
 import argparse
 import datetime
@@ -76,8 +76,12 @@ def main():
     parser.add_argument('--tokenizer', required=True)
     parser.add_argument('--documents', type=int, default=1_000_000_000, help='0 leaves the large dataset out')
     parser.add_argument('--folder', help='for the files; default: a temporary one')
+    parser.add_argument('--large', metavar='PREFIX', help='the large dataset, made once and kept')
+    parser.add_argument('--only-write', action='store_true', help='make the large dataset and no more')
     parser.add_argument('--report', action='store_true', help='write bench/data/reports/DATE-open.md and .log')
     arguments = parser.parse_args()
+    if arguments.only_write:
+        return write_large(arguments.large, arguments.documents, 4)
     rows, log, load = [], [], [os.getloadavg()]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         steps = 'trainer.max_steps=600000'
@@ -89,10 +93,11 @@ def main():
         run(arguments, rows, log, 'the same, 5.6 million tokens of real data: index made', 'data', 'index', *real)
         run(arguments, rows, log, 'the same, opened once more', 'data', 'sample', *real)
         if arguments.documents > 0:
-            large = f'{folder}/large'
-            write_large(large, arguments.documents, 4)
+            large = arguments.large or f'{folder}/large'
+            if not Path(f'{large}.bin').exists():
+                write_large(large, arguments.documents, 4)
             one = ['gpt3/126m', 'trainer.max_steps=1000', 'trainer.val_check_interval=null', 'model.data.data_impl=mmap',
-                   f'model.data.data_prefix=[{large}]', 'model.data.splits_string="1,0,0"']
+                   f'model.data.data_prefix=[{large}]', 'model.data.splits_string="1,0,0"', f'model.data.index_mapping_dir={folder}/index']
             run(arguments, rows, log, f'{arguments.documents:,} documents: index made', 'data', 'index', *one)
             run(arguments, rows, log, f'{arguments.documents:,} documents: opened', 'data', 'sample', *one)
     load.append(os.getloadavg())

@@ -70,8 +70,9 @@ def peers(arguments, case, precision, log):
     return {f'torch {mode}': float(found[mode]) for mode in arguments.modes if mode in found}
 
 
-def measure(arguments, log):
-    """Rounds are the outer loop, and every other round goes backwards, so that a GPU that slows down touches both alike."""
+def measure(arguments, log, keep):
+    """Rounds are the outer loop, and every other round goes backwards, so that a GPU that slows down touches both alike. `keep`
+    is called after every run: what was measured is not lost when a later one is cut short."""
     names = ['trireme', *(f'torch {mode}' for mode in arguments.modes)]
     results = {(case, precision): {name: [] for name in names} for case in arguments.cases for precision in arguments.precisions}
     failures = []
@@ -86,6 +87,7 @@ def measure(arguments, log):
                 except RunFailed as failure:
                     failures.append(f'round {number} {case} {precision} {contestant.__name__}: {failure}')
                     print(failures[-1], file=sys.stderr, flush=True)
+                keep(results, failures)
     return results, failures
 
 
@@ -121,10 +123,6 @@ def arguments_of(command_line):
 def main(command_line):
     arguments = arguments_of(command_line)
     log = []
-    results, failures = measure(arguments, log)
-    text = table(results, ['trireme', *(f'torch {mode}' for mode in arguments.modes)])
-    print(text)
-    tables = trace_ops(arguments, log) if arguments.trace_ops else ''
     now = datetime.datetime.now(datetime.timezone.utc)
     name = f'{now:%Y-%m-%d-%H%M}'
     gpu = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version,memory.total', '--format=csv,noheader'],
@@ -133,12 +131,20 @@ def main(command_line):
              f'date: {now:%Y-%m-%d %H:%M} UTC', f'machine: {gpu}', f'rounds: {arguments.rounds}, programs in turns, '
              f'{arguments.steps} timed steps each; rates from the median step of each run',
              'ours keeps fp32 masters, moments and gradients; the peer keeps all of them in bf16']
-    report = ['# GPU training against PyTorch', '', 'Tokens per second: median of the rounds (lowest-highest).', '', text, '',
-              *(f'- {fact}' for fact in facts), *(f'- failed: {failure}' for failure in failures),
-              f'- raw output of every run: [{name}.log]({name}.log)', tables]
     arguments.reports.mkdir(parents=True, exist_ok=True)
-    (arguments.reports / f'{name}.md').write_text(without_machine_names('\n'.join(report)) + '\n')
-    (arguments.reports / f'{name}.log').write_text(without_machine_names('\n'.join(log).lstrip()) + '\n')
+
+    def keep(results, failures, tables=''):
+        text = table(results, ['trireme', *(f'torch {mode}' for mode in arguments.modes)])
+        report = ['# GPU training against PyTorch', '', 'Tokens per second: median of the rounds (lowest-highest).', '', text, '',
+                  *(f'- {fact}' for fact in facts), *(f'- failed: {failure}' for failure in failures),
+                  f'- raw output of every run: [{name}.log]({name}.log)', tables]
+        (arguments.reports / f'{name}.md').write_text(without_machine_names('\n'.join(report)) + '\n')
+        (arguments.reports / f'{name}.log').write_text(without_machine_names('\n'.join(log).lstrip()) + '\n')
+        return text
+
+    results, failures = measure(arguments, log, keep)
+    tables = trace_ops(arguments, log) if arguments.trace_ops else ''
+    print(keep(results, failures, tables))
     worst = min((ratio for rates in results.values() if (ratio := ratio_to_best(rates))), default=None)
     if worst is not None:
         print(f'lowest ratio {worst:.3f}; {arguments.reports / name}.md')

@@ -8,7 +8,7 @@ the same work.
   bench/parallel/measure.py --cases sp2 --traces FOLDER  also keeps the Chrome traces of its ranks, a file each
 
 Every case is run once more with --trace-ops, which is where the bytes and the share of communication that is hidden behind ops come
-from; its tokens per second do not count. Needs mpirun and two cores; only the standard library of Python.
+from; its tokens per second do not count. A case that has been traced in FILE is not traced again. Needs mpirun and two cores; only the standard library of Python.
 """
 import argparse
 import datetime
@@ -113,8 +113,7 @@ def trace(arguments, case):
         if arguments.traces:
             arguments.traces.mkdir(parents=True, exist_ok=True)
             for path in Path(folder).glob('trace_globalrank-*.json'):
-                with gzip.open(arguments.traces / f'{case}-{path.name}.gz', 'wb', mtime=0) as file:
-                    file.write(path.read_bytes())
+                (arguments.traces / f'{case}-{path.name}.gz').write_bytes(gzip.compress(path.read_bytes(), mtime=0))
     calls = [op for rank in ranks for op in rank['ops'] if 'hidden_seconds' in op]
     return {'sent': sum(op['bytes'] * SENT.get(op['name'].split()[-1], 0) for op in calls) / len(ranks),
             'communication': sum(op['seconds'] for op in calls) / len(ranks),
@@ -125,7 +124,7 @@ def trace(arguments, case):
 def arguments_of(command_line):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--cases', type=lambda text: text.split(','), default=list(CASES), help=f'of {", ".join(CASES)}')
-    parser.add_argument('--rounds', type=int, default=1, help='runs of each case, in turns; default 1')
+    parser.add_argument('--rounds', type=int, default=1, help='runs of each case, in turns; default 1; 0: only traced ones')
     parser.add_argument('--steps', type=int, default=6, help='of a run, the first half of which is not timed; default 6')
     parser.add_argument('--timeout', type=int, default=600, help='seconds for one run; default 600')
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme', help='default build/trireme')
@@ -146,17 +145,22 @@ def main():
     results = []
     if arguments.results and arguments.results.exists():
         results = [json.loads(line) for line in arguments.results.read_text().splitlines()]
+
+    def add(result):
+        results.append(result)
+        if arguments.results:
+            with open(arguments.results, 'a') as file:
+                file.write(json.dumps(result) + '\n')
+
     load = os.getloadavg()[0]
     for _ in range(arguments.rounds):
         for case in arguments.cases:
             rate, command = measure(arguments, case)
             print(f'{case:18} {rate:8.0f} tokens/s', flush=True)
-            results.append({'case': case, 'rate': rate, 'command': command})
+            add({'case': case, 'rate': rate, 'command': command})
     for case in arguments.cases:
-        if CASES[case][1] > 1:
-            results.append({'case': case, 'trace': trace(arguments, case)})
-    if arguments.results:
-        arguments.results.write_text(''.join(json.dumps(result) + '\n' for result in results))
+        if CASES[case][1] > 1 and not any(result['case'] == case and 'trace' in result for result in results):
+            add({'case': case, 'trace': trace(arguments, case)})
     name = arguments.name or f'{datetime.date.today()}'
     path = report.write(name, results, CASES, {'root': ROOT, 'steps': arguments.steps, 'load': load, 'trireme': arguments.trireme})
     print(f'report: {path}')

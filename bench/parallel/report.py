@@ -33,8 +33,12 @@ def without_folders(command):
     return re.sub(r'(?<![\w.])/[\w.+-]+(?:/[\w.+-]+)*/', '', command)
 
 
+def rates_of(results, case):
+    return [result['rate'] for result in results if result['case'] == case and 'rate' in result]
+
+
 def median_of(results, case):
-    rates = [result['rate'] for result in results if result['case'] == case and 'rate' in result]
+    rates = rates_of(results, case)
     return statistics.median(rates) if rates else None
 
 
@@ -42,7 +46,8 @@ def row(results, case, what):
     """One line of the table; dashes where nothing was measured."""
     rate, one, pair = (median_of(results, name) for name in (case, 'one', 'pair'))
     traces = [result['trace'] for result in results if result['case'] == case and 'trace' in result]
-    cells = [f'`{case}`', what, f'{rate:.0f}', f'{rate / one:.2f}' if one else '-', f'{100 * rate / pair:.0f}%' if pair else '-']
+    rates = rates_of(results, case)
+    cells = [f'`{case}`', what, f'{rate:.0f} ({min(rates):.0f}-{max(rates):.0f})', f'{rate / one:.2f}' if one else '-', f'{100 * rate / pair:.0f}%' if pair else '-']
     if not traces:
         return cells + ['-', '-', '-']
     last = traces[-1]
@@ -54,7 +59,8 @@ def write(name, results, cases, facts):
     header = ['case', 'what', 'tokens/s', 'against one rank', 'of two alone', 'sent a step and rank', 'communication', 'of it hidden']
     rows = [row(results, case, what) for case, (what, _, _) in cases.items() if median_of(results, case)]
     table = [header, ['---'] * len(header), *rows]
-    rounds = max(sum(result['case'] == case and 'rate' in result for result in results) for case in cases)
+    counts = [len(rates_of(results, case)) for case in cases if rates_of(results, case)]
+    rounds = f'{min(counts)} to {max(counts)}' if min(counts) < max(counts) else f'{counts[0]}'
     commands = {result['case']: result['command'] for result in results if 'command' in result}
     lines = ['# The cost of each kind of parallelism', '',
              'Two ranks, each with one thread on a core of its own, against one rank on one core: the same model, the same global batch, f32, over MPI in shared memory.', '',
@@ -62,7 +68,8 @@ def write(name, results, cases, facts):
              '- against one rank: 2.00 would be a second core without any cost',
              '- of two alone: against two runs of one rank at the same time, which share nothing but the machine; what is missing to 100% is the cost of the layout',
              '- communication: time in which a call between ranks was under way, as a share of a step, waiting for the other rank included; hidden: the part of it in which this rank computed',
-             f'- {rounds} runs of {facts["steps"]} steps a case, the first half of which is not timed; the median counts. Bytes and shares are of one more run with --trace-ops',
+             f'- {rounds} runs of {facts["steps"]} steps a case, the first half of which is not timed: median (lowest-highest), ratios are of medians. Bytes and shares are of one more run with --trace-ops',
+             '- command: `bench/parallel/measure.py --results FILE`, once a round',
              f'- commit: {commit(facts["root"])}', f'- date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC',
              f'- machine: {machine()}', f'- load average before: {facts["load"]:.1f}; it must be near 0 before a run that is to be cited', '',
              'Commands:', '', '```', *(without_folders(command) for command in commands.values()), '```', '']

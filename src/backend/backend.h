@@ -40,9 +40,10 @@ class Backend {
   // may note what `enqueue` does and do that again without asking.
   virtual void repeat(Stream, uint64_t /*key*/, const std::function<void()>& enqueue) { enqueue(); }
 
-  // For those who measure. When all earlier work of the stream is done the time goes to `seconds`, as system_clock() counts it;
-  // collect_times() waits until all that were asked for are there.
+  // For those who measure. When all earlier work of the stream is done the time goes to `seconds`, as system_clock() counts it:
+  // read_times() fills in those of work that is known to be done, collect_times() waits until all are there.
   virtual void note_time(Stream, double* seconds) { *seconds = system_clock().seconds(); }
+  virtual void read_times() {}
   virtual void collect_times() {}
   // For profilers: a name for what is enqueued until the range ends, and a number if it has one.
   virtual void begin_range(const char* /*name*/, std::optional<int64_t> /*number*/) {}

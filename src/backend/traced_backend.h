@@ -27,6 +27,8 @@ class TracedBackend final : public Backend {
     log_.add({.kind = RecordKind::wait, .name = event.name, .stream = stream});
     inner_.wait(stream, event);
   }
+  void note_time(Stream stream, double* seconds) override { inner_.note_time(stream, seconds); }
+  void read_times() override { inner_.read_times(); }
   void synchronize(const Event& event) override { inner_.synchronize(event); }
   Memory allocate(int64_t bytes) override { return inner_.allocate(bytes); }
   Memory allocate_host(int64_t bytes) override { return inner_.allocate_host(bytes); }

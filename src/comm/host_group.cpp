@@ -233,7 +233,8 @@ Awaited HostGroup::awaited(const Call& call) const {
   if (call.kind == Call::Kind::exchange) {
     std::vector<int> partners;
     for (const Message& message : call.messages)
-      if (message.values) partners.push_back(members_[static_cast<size_t>(message.peer)]);
+      if (message.values && std::ranges::find(partners, members_[static_cast<size_t>(message.peer)]) == partners.end())
+        partners.push_back(members_[static_cast<size_t>(message.peer)]);
     return {.ranks = partners, .stream = call.stream};
   }
   const bool is_message = call.kind == Call::Kind::send || call.kind == Call::Kind::receive;

@@ -41,6 +41,30 @@ void parse_line(std::string_view line, NcclFacts& facts) {
     if (const std::string_view way = behind(line, " via "); !way.empty()) facts.transports.insert(transport_of(trimmed(way)));
 }
 
+struct LogFile {
+  LogFile() {
+    const char* level = std::getenv("NCCL_DEBUG");
+    const std::string asked = level != nullptr ? level : "";
+    if (std::getenv("NCCL_DEBUG_FILE") != nullptr || asked == "INFO" || asked == "TRACE") return;
+    path = std::filesystem::temp_directory_path() / fmt::format("trireme-nccl-{}.log", ::getpid());
+    ::setenv("NCCL_DEBUG", "INFO", 1);
+    ::setenv("NCCL_DEBUG_FILE", path.c_str(), 1);
+  }
+  ~LogFile() {
+    std::error_code error;
+    if (!path.empty()) std::filesystem::remove(path, error);
+  }
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  std::string path;
+};
+
+const std::string& log_path() {
+  static const LogFile file;
+  return file.path;
+}
+
 }  // namespace
 
 NcclFacts parse_nccl_log(std::string_view text) {
@@ -60,27 +84,14 @@ std::string network_complaint(const NcclFacts& facts, const Environment& environ
     const std::string asked = value != nullptr ? value : "";
     if (asked.empty() || asked == "none" || asked == "Socket") continue;
     return fmt::format(
-        "{}={} asks for a network plugin, and NCCL fell back to sockets; put the plugin's folder in LD_LIBRARY_PATH, check that "
-        "its "
-        "devices are there, or unset {} to run over sockets",
+        "{}={} asks for a network plugin, and NCCL fell back to sockets; put the plugin's folder in LD_LIBRARY_PATH, check its "
+        "devices, or unset {} to run over sockets",
         name, asked, name);
   }
   return {};
 }
 
-NcclLog::NcclLog() {
-  const char* level = std::getenv("NCCL_DEBUG");
-  const std::string asked = level != nullptr ? level : "";
-  if (std::getenv("NCCL_DEBUG_FILE") != nullptr || asked == "INFO" || asked == "TRACE") return;
-  path_ = std::filesystem::temp_directory_path() / fmt::format("trireme-nccl-{}.log", ::getpid());
-  ::setenv("NCCL_DEBUG", "INFO", 1);
-  ::setenv("NCCL_DEBUG_FILE", path_.c_str(), 1);
-}
-
-NcclLog::~NcclLog() {
-  std::error_code error;
-  if (!path_.empty()) std::filesystem::remove(path_, error);
-}
+NcclLog::NcclLog() : path_(log_path()) { new_facts(); }
 
 std::string NcclLog::read(size_t begin) const {
   std::ifstream file(path_, std::ios::binary);

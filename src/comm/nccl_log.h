@@ -22,14 +22,11 @@ using Environment = std::function<const char*(const char*)>;
 // well, or not known.
 std::string network_complaint(const NcclFacts& facts, const Environment& environment);
 
-// A file that NCCL writes its log to, unless the user wants to see it. Made before NCCL is used for the first time; removed at
-// the end.
+// The file that NCCL writes its log to, unless the user wants to see it. NCCL looks once where to write, so there is one in a
+// process, made before NCCL is used for the first time and removed at the end.
 class NcclLog {
  public:
   NcclLog();
-  ~NcclLog();
-  NcclLog(const NcclLog&) = delete;
-  NcclLog& operator=(const NcclLog&) = delete;
 
   bool is_known() const { return !path_.empty(); }
   NcclFacts facts() const;  // all so far
@@ -38,7 +35,7 @@ class NcclLog {
  private:
   std::string read(size_t begin) const;
 
-  std::string path_;  // empty: it goes where the user said
+  const std::string& path_;  // empty: it goes where the user said
   size_t seen_ = 0;
 };
 

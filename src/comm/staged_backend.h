@@ -42,6 +42,7 @@ class StagedBackend final : public Backend {
   void wait(Stream stream, const Event& event) override;
   void synchronize(const Event& event) override;
   void note_time(Stream stream, double* seconds) override;
+  void read_times() override { device_.read_times(); }
   void collect_times() override;
 
 #define TRIREME_PASS_ON(Op)                                                              \

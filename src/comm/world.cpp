@@ -14,11 +14,12 @@
 namespace trireme {
 namespace {
 
-// What mpirun (Open MPI, MPICH) and srun (PMIx, PMI2) set for each process they start; null for any other process.
+// What mpirun (Open MPI, MPICH) and srun with PMIx set for each process they start; null for any other process. PMI2 of srun does
+// not count: Open MPI does not speak it as distributions build it, and the ranks find each other by what Slurm says of the job.
 const char* rank_given_by_mpi() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"})
     if (const char* rank = std::getenv(name); rank != nullptr) return rank;
-  return nullptr;
+  return std::getenv("SLURM_STEP_NUM_TASKS") == nullptr ? std::getenv("PMI_RANK") : nullptr;
 }
 
 const char* environment(const char* name) { return std::getenv(name); }

@@ -65,13 +65,16 @@ Json parse_tokenizer(const std::string& text) {
 }
 
 // Whether the index was made for these documents: its shape says how many tokens there were, and in places all over it the
-// documents must have the lengths that it was made for.
+// documents must have the lengths that it was made for. Each document is a page of the disk in the worst case, so where samples
+// have many of them there are fewer places.
 void check_fit(const GptIndex& index, DocumentLengths lengths, const GptIndexRequest& request) {
-  constexpr int64_t kPlaces = 256;
+  constexpr int64_t kMostPlaces = 256, kFewestPlaces = 2, kDocuments = 1024;
   const int64_t samples = index.samples();
+  const int64_t documents_each = index.document_index.size() / std::max<int64_t>(samples, 1) + 1;
+  const int64_t places = std::clamp(kDocuments / documents_each, kFewestPlaces, kMostPlaces);
   const auto refuse = [](int64_t sample) { throw UserError("sample {} does not fit the documents of this dataset", sample); };
-  for (int64_t place = 0; place <= std::min(kPlaces, samples); ++place) {
-    const int64_t sample = samples <= kPlaces ? place : place * (samples / kPlaces);
+  for (int64_t place = 0; place <= std::min(places, samples); ++place) {
+    const int64_t sample = samples <= places ? place : place * (samples / places);
     if (sample >= samples) break;
     if (const int64_t shuffled = index.shuffle_index[sample]; shuffled < 0 || shuffled >= samples) refuse(sample);
     const TokenPosition begin = index.position(sample, lengths, request), end = index.position(sample + 1, lengths, request);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
+#include <vector>
 
 namespace trireme {
 namespace {
@@ -30,7 +30,9 @@ std::optional<double> model_type_flops(std::string_view name) {
 }
 
 std::string model_type_names() {
-  return fmt::format("{}", fmt::join(kModelTypes | std::views::transform(&ModelType::name), ", "));
+  std::vector<std::string_view> names;
+  for (const ModelType& type : kModelTypes) names.push_back(type.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 }  // namespace trireme

@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <ranges>
 
 #include "report/page.h"
 
@@ -26,7 +25,8 @@ Chart make_chart(const std::vector<ReportedRun>& runs, Quantity quantity) {
 
 std::string title_of(const std::vector<ReportedRun>& runs) {
   constexpr size_t kNamed = 4;
-  const auto names = runs | std::views::take(kNamed) | std::views::transform([](const ReportedRun& run) { return run.log.name; });
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < std::min(kNamed, runs.size()); ++i) names.push_back(runs[i].log.name);
   std::string title = fmt::format("{}", fmt::join(names, ", "));
   if (runs.size() > kNamed) title += fmt::format(" and {} more", runs.size() - kNamed);
   return title;

@@ -256,6 +256,7 @@ void Engine::fetch_results(int64_t targets) {
   backend_.download(kCompute, squares_, results.squares.data());
   backend_.download(kCompute, scalars_, results.scalars.data());
   results.targets = targets;
+  backend_.note_time(kCompute, &results.done_at);
   results.arrived = backend_.record(kCompute, "results_read");
 }
 
@@ -263,11 +264,13 @@ StepResult Engine::finish_step() {
   CHECK(steps_finished_ < steps_started_);
   const Results& results = results_[steps_finished_++ % kStepsAhead];
   backend_.synchronize(results.arrived);
+  backend_.read_times();
   const auto value = [&](StepScalar slot) { return results.scalars[static_cast<size_t>(slot)]; };
   StepResult result;
   result.loss = value(StepScalar::loss_sum) / static_cast<double>(results.targets);
   result.grad_norm = value(StepScalar::grad_norm);
   result.finite = value(StepScalar::finite) != 0;
+  result.done_at = results.done_at;
   if (!result.finite) result.nonfinite = locate_nonfinite(result.loss, results.squares);
   return result;
 }

@@ -37,6 +37,7 @@ struct StepResult {
   double grad_norm = 0;   // before clipping
   bool finite = true;     // if not, the update was skipped
   std::string nonfinite;  // what is not finite: the first parameter with such a gradient, or the loss
+  double done_at = 0;     // when the device had done it, as system_clock() counts
 };
 
 struct EngineSettings {
@@ -82,6 +83,7 @@ class Engine {
     std::span<double> scalars;  // by StepScalar
     std::span<double> squares;  // of the gradients, by parameter
     int64_t targets = 0;
+    double done_at = 0;
     Event arrived;
   };
 

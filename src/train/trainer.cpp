@@ -2,6 +2,8 @@
 
 #include <version.h>
 
+#include <utility>
+
 #include "base/process.h"
 #include "comm/control.h"
 #include "train/batch_ramp.h"
@@ -109,9 +111,7 @@ void Trainer::finish_steps(size_t left) {
     const StepResult result = engine_->finish_step();
     StepRecord record = started_.front();
     started_.erase(started_.begin());
-    const double now = system_clock().seconds();
-    record.step_seconds = now - last_done_;
-    last_done_ = now;
+    record.step_seconds = result.done_at - std::exchange(last_done_, result.done_at);
     log_step(std::move(record), result);
   }
 }

@@ -132,7 +132,7 @@ class Trainer {
   std::optional<double> validation_loss_;  // of the last validation
   StepRecord record_;                      // of the next step
   std::vector<StepRecord> started_;        // steps whose results have not been read, the oldest first
-  double last_done_ = 0;                   // when the results of the last step came
+  double last_done_ = 0;                   // when the device was done with the step before the oldest of them
   Profiling profiling_ = Profiling::off;
 };
 

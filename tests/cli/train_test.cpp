@@ -251,7 +251,7 @@ TEST_F(TrainTest, MistakesAreAnsweredInOneLine) {
       {train("run", "model.num_attention_heads=5"), "num_attention_heads"},
       {train("run", "model.data.data_prefix=[/no/such/file]"), "/no/such/file"},
       {train("run", "trainer.precision=16"), "fp16"},
-      {train("run", "model.encoder_seq_length=100000 model.max_position_embeddings=100000"), "encoder_seq_length"},
+      {train("run", "model.encoder_seq_length=30000 model.max_position_embeddings=30000"), "encoder_seq_length"},
       {train("run", "--resume"), "no checkpoint"},
       {train("run", "--resume --benchmark"), "--benchmark and --resume"},
       {train("run", "exp_manager.files_to_copy=[/no/such/file]"), "files_to_copy"},

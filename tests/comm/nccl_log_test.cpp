@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+
 #include "base/error.h"
 #include "comm/nccl_library.h"
 
@@ -47,6 +50,24 @@ TEST(NcclLog, ReadsTheWordsOfLaterVersions) {
 TEST(NcclLog, OfNothingIsNothing) {
   EXPECT_EQ(parse_nccl_log("").network, "");
   EXPECT_TRUE(parse_nccl_log("Channel\nvia\n via \n").transports.empty());
+}
+
+// Two runs of one process have one log; each finds in it what was added in its time.
+TEST(NcclLog, IsOneFileInAProcess) {
+  if (std::getenv("NCCL_DEBUG") != nullptr) GTEST_SKIP() << "NCCL_DEBUG is set";
+  NcclLog first;
+  ASSERT_TRUE(first.is_known());
+  const auto write = [](const std::string& line) {
+    std::ofstream(std::getenv("NCCL_DEBUG_FILE"), std::ios::app) << line << '\n';
+  };
+  write("a:1:1 [0] NCCL INFO Using network IB");
+  EXPECT_EQ(first.new_facts().network, "IB");
+  EXPECT_EQ(first.new_facts().network, "");
+  NcclLog second;
+  ASSERT_TRUE(second.is_known());
+  write("a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM");
+  EXPECT_EQ(second.new_facts().transports, (std::set<std::string>{"P2P"}));
+  EXPECT_EQ(second.facts().network, "IB");
 }
 
 TEST(NcclNetwork, AskedForAndNotTakenIsOneLine) {

@@ -28,32 +28,50 @@ void load(Read read) {
   }
 }
 
-const BpeTokenizer& learnt(WordPattern pattern) {
-  static const auto make = [](WordPattern wanted) {
-    ThreadPool pool(1);
-    WordCounter counter(wanted, pool);
-    counter.add(
-        {"the cat and the other cat sat on the mat, 12 times; it's what they'll do. \u043F\u0440\u0438\u0432\u0435\u0442 "
-         "\u4E2D\u6587"});
-    const TrainedVocabulary trained = train_bpe(counter.take(), {.vocabulary = 320, .least_count = 1});
-    return BpeDefinition{.model = BpeModel("learnt", trained.tokens, trained.merges, WholeWords::merged), .pattern = wanted};
-  };
-  static const BpeTokenizer gpt2(make(WordPattern::gpt2), SpecialTokens::ordinary),
-      cl100k(make(WordPattern::cl100k), SpecialTokens::ordinary), o200k(make(WordPattern::o200k), SpecialTokens::ordinary);
-  return pattern == WordPattern::gpt2 ? gpt2 : pattern == WordPattern::cl100k ? cl100k : o200k;
+BpeDefinition learn(WordPattern pattern) {
+  ThreadPool pool(1);
+  WordCounter counter(pattern, pool);
+  counter.add(
+      {"the cat and the other cat sat on the mat, 12 times; it's what they'll do. \u043F\u0440\u0438\u0432\u0435\u0442 "
+       "\u4E2D\u6587"});
+  const TrainedVocabulary trained = train_bpe(counter.take(), {.vocabulary = 320, .least_count = 1});
+  return {.model = BpeModel("learnt", trained.tokens, trained.merges, WholeWords::merged), .pattern = pattern};
 }
 
-// On every instruction set of this machine the tokens are the same, and decode to the text.
-void encode(std::string_view text) {
-  for (const WordPattern pattern : {WordPattern::gpt2, WordPattern::cl100k, WordPattern::o200k}) {
-    const BpeTokenizer& tokenizer = learnt(pattern);
-    const std::vector<int32_t> tokens = tokenizer.encode(text);
-    require(tokenizer.decode(tokens) == text);
-    for (const WordKernels* kernels : available_word_kernels()) {
-      TokenBuffer buffer;
-      BpeEncoder(tokenizer.definition().model, pattern, *kernels).encode(text, buffer);
-      require(std::equal(tokens.begin(), tokens.end(), buffer.tokens().begin(), buffer.tokens().end()));
-    }
+// A vocabulary and an encoder for every instruction set of this machine. They are kept from run to run, since each has a table of
+// 16 MiB; so there are words that they know, and words that they do not.
+struct Encoders {
+  explicit Encoders(WordPattern pattern) : tokenizer(learn(pattern), SpecialTokens::ordinary) {
+    for (const WordKernels* kernels : available_word_kernels())
+      encoders.push_back(std::make_unique<BpeEncoder>(tokenizer.definition().model, pattern, *kernels));
+  }
+
+  BpeTokenizer tokenizer;
+  std::vector<std::unique_ptr<BpeEncoder>> encoders;
+};
+
+// On every instruction set the tokens are the same, and decode to the text.
+void encode(Encoders& all, std::string_view text) {
+  const std::vector<int32_t> tokens = all.tokenizer.encode(text);
+  require(all.tokenizer.decode(tokens) == text);
+  for (const auto& encoder : all.encoders) {
+    TokenBuffer buffer;
+    encoder->encode(text, buffer);
+    require(std::equal(tokens.begin(), tokens.end(), buffer.tokens().begin(), buffer.tokens().end()));
+  }
+}
+
+// The same of a text that is one word to whoever merges it, without anything known before.
+void merge(const BpeModel& model, std::string_view word) {
+  std::vector<int32_t> first;
+  for (const WordKernels* kernels : available_word_kernels()) {
+    MergeScratch scratch;
+    std::vector<int32_t> tokens(word.size());
+    tokens.resize(model.merge_word(word, tokens.data(), scratch, *kernels));
+    std::string text;
+    for (const int32_t token : tokens) text += model.bytes(token);
+    require(text == word && (first.empty() || first == tokens));
+    first = std::move(tokens);
   }
 }
 
@@ -78,7 +96,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       JsonTextReader("text").read(text);
       break;
     default:
-      encode(text);
+      static Encoders gpt2(WordPattern::gpt2), cl100k(WordPattern::cl100k), o200k(WordPattern::o200k);
+      for (Encoders* all : {&gpt2, &cl100k, &o200k}) encode(*all, text);
+      if (!text.empty()) merge(gpt2.tokenizer.definition().model, std::string_view(text).substr(0, 200));
   }
   return 0;
 }

@@ -51,6 +51,7 @@ void CudaBackend::repeat(Stream stream, uint64_t key, const std::function<void()
 }
 
 void CudaBackend::note_time(Stream stream, double* seconds) { times_->note(this->stream(stream), seconds); }
+void CudaBackend::read_times() { times_->read(); }
 void CudaBackend::collect_times() { times_->collect(); }
 
 void CudaBackend::begin_range(const char* name, std::optional<int64_t> number) {

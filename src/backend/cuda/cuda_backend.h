@@ -48,6 +48,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   void repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) override;
 
   void note_time(Stream stream, double* seconds) override;
+  void read_times() override;
   void collect_times() override;
   void begin_range(const char* name, std::optional<int64_t> number) override;
   void end_range() override;

@@ -216,25 +216,18 @@ void Gemm::tune(Plan& plan, const Product& product, const ProductOperands& opera
   if (writes_pre) trial.pre = pre.data();
   CUDA_CHECK(cudaMemsetAsync(output.data(), 0, static_cast<size_t>(output_bytes), stream));
 
-  plan.algorithm =
-      fastest_under_load(plan, fastest_alone(plan, std::span(found).first(static_cast<size_t>(count)), trial, workspace, stream),
-                         trial, workspace, stream);
+  plan.algorithm = fastest(plan, std::span(found).first(static_cast<size_t>(count)), trial, workspace, stream);
 }
 
-// The candidates that are nearly the fastest when the device does nothing else, the fastest first.
-std::vector<cublasLtMatmulAlgo_t> Gemm::fastest_alone(Plan& plan, std::span<const cublasLtMatmulHeuristicResult_t> candidates,
-                                                      const ProductOperands& trial, void* workspace, cudaStream_t stream) {
+// Each alone, with pauses. Long runs without them, in turns, were tried too, because large products run into the limit of the
+// device's power: what they chose was slower in a step, by 2% for a model of 1.3b.
+cublasLtMatmulAlgo_t Gemm::fastest(Plan& plan, std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+                                   const ProductOperands& trial, void* workspace, cudaStream_t stream) {
   constexpr int kRounds = 5;
   constexpr float kHopeless = 1.25f;  // a candidate that much slower than the best at its first try gets no more
-  constexpr float kClose = 1.08f;
-  constexpr size_t kFinalists = 1;
-  struct Tried {
-    float time = 0;
-    cublasLtMatmulAlgo_t algorithm{};
-  };
-  std::vector<Tried> tried;
   Timer timer;
   float best = std::numeric_limits<float>::max();
+  cublasLtMatmulAlgo_t fastest = candidates[0].algo;
   for (const cublasLtMatmulHeuristicResult_t& candidate : candidates) {
     if (candidate.state != CUBLAS_STATUS_SUCCESS) continue;
     plan.algorithm = candidate.algo;
@@ -247,39 +240,11 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::fastest_alone(Plan& plan, std::span<cons
       break;
     }
     std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
-    tried.push_back({times[kRounds / 2], candidate.algo});
-    best = std::min(best, times[kRounds / 2]);
+    if (times[kRounds / 2] >= best) continue;
+    best = times[kRounds / 2];
+    fastest = candidate.algo;
   }
-  std::ranges::stable_sort(tried, {}, &Tried::time);
-  std::vector<cublasLtMatmulAlgo_t> finalists;
-  for (const Tried& one : tried)
-    if (finalists.size() < kFinalists && one.time <= kClose * best) finalists.push_back(one.algorithm);
-  return finalists;
-}
-
-// In a step products follow each other without a pause, and large ones run into the limit of the device's power: what is fastest
-// then is what needs the least energy. So the finalists play in turns, each long enough to feel it.
-cublasLtMatmulAlgo_t Gemm::fastest_under_load(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& finalists,
-                                              const ProductOperands& trial, void* workspace, cudaStream_t stream) {
-  constexpr int kRounds = 5, kMostRuns = 64;
-  constexpr float kTurn = 15;  // milliseconds
-  if (finalists.size() == 1) return finalists[0];
-  Timer timer;
-  plan.algorithm = finalists[0];
-  const float one = timer.milliseconds(stream, [&] { execute(plan, trial, workspace, stream); });
-  const int runs = std::clamp(static_cast<int>(kTurn / one), 2, kMostRuns);
-  std::vector<std::array<float, kRounds>> times(finalists.size());
-  for (int round = -1; round < kRounds; ++round)  // the first one warms up
-    for (size_t i = 0; i < finalists.size(); ++i) {
-      plan.algorithm = finalists[i];
-      const float time = timer.milliseconds(stream, [&] {
-        for (int run = 0; run < runs; ++run) execute(plan, trial, workspace, stream);
-      });
-      if (round >= 0) times[i][static_cast<size_t>(round)] = time;
-    }
-  for (auto& of_one : times) std::nth_element(of_one.begin(), of_one.begin() + kRounds / 2, of_one.end());
-  const auto median = [](const std::array<float, kRounds>& of_one) { return of_one[kRounds / 2]; };
-  return finalists[static_cast<size_t>(std::ranges::min_element(times, {}, median) - times.begin())];
+  return fastest;
 }
 
 }  // namespace trireme::cuda

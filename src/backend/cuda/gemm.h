@@ -8,7 +8,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "backend/cuda/plan_file.h"
 
@@ -35,10 +34,8 @@ class Gemm {
   struct Plan;
   Plan& plan_for(const Product& product, const ProductOperands& operands, void* workspace, cudaStream_t stream);
   void tune(Plan& plan, const Product& product, const ProductOperands& operands, void* workspace, cudaStream_t stream);
-  std::vector<cublasLtMatmulAlgo_t> fastest_alone(Plan& plan, std::span<const cublasLtMatmulHeuristicResult_t> candidates,
-                                                  const ProductOperands& trial, void* workspace, cudaStream_t stream);
-  cublasLtMatmulAlgo_t fastest_under_load(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& finalists,
-                                          const ProductOperands& trial, void* workspace, cudaStream_t stream);
+  cublasLtMatmulAlgo_t fastest(Plan& plan, std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+                               const ProductOperands& trial, void* workspace, cudaStream_t stream);
   void execute(Plan& plan, const ProductOperands& operands, void* workspace, cudaStream_t stream);
 
   cublasLtHandle_t handle_ = nullptr;

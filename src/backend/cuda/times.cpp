@@ -1,12 +1,14 @@
 #include "backend/cuda/times.h"
 
+#include <utility>
+
 #include "backend/cuda/check.h"
 #include "base/clock.h"
 
 namespace trireme::cuda {
 
 Times::~Times() {
-  if (origin_ != nullptr) cudaEventDestroy(origin_);
+  if (last_ != nullptr) cudaEventDestroy(last_);
   for (const Noted& noted : noted_) cudaEventDestroy(noted.event);
   for (const cudaEvent_t event : unused_) cudaEventDestroy(event);
 }
@@ -25,10 +27,10 @@ cudaEvent_t Times::unused_event() {
 // The device is idle here, so that the event and the clock are read at the same moment but for microseconds.
 void Times::set_origin() {
   CUDA_CHECK(cudaDeviceSynchronize());
-  if (origin_ == nullptr) origin_ = unused_event();
-  CUDA_CHECK(cudaEventRecord(origin_, nullptr));
-  CUDA_CHECK(cudaEventSynchronize(origin_));
-  origin_seconds_ = system_clock().seconds();
+  if (last_ == nullptr) last_ = unused_event();
+  CUDA_CHECK(cudaEventRecord(last_, nullptr));
+  CUDA_CHECK(cudaEventSynchronize(last_));
+  last_seconds_ = system_clock().seconds();
 }
 
 void Times::note(cudaStream_t stream, double* seconds) {
@@ -37,15 +39,26 @@ void Times::note(cudaStream_t stream, double* seconds) {
   CUDA_CHECK(cudaEventRecord(noted_.back().event, stream));
 }
 
+void Times::read() {
+  while (!noted_.empty()) {
+    const auto [event, seconds] = noted_.front();
+    const cudaError_t status = cudaEventQuery(event);
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();  // which is no error here
+      return;
+    }
+    CUDA_CHECK(status);
+    float milliseconds = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, last_, event));
+    *seconds = last_seconds_ += 1e-3 * static_cast<double>(milliseconds);
+    unused_.push_back(std::exchange(last_, event));
+    noted_.pop_front();
+  }
+}
+
 void Times::collect() {
   CUDA_CHECK(cudaDeviceSynchronize());
-  for (const Noted& noted : noted_) {
-    float milliseconds = 0;
-    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, origin_, noted.event));
-    *noted.seconds = origin_seconds_ + 1e-3 * static_cast<double>(milliseconds);
-    unused_.push_back(noted.event);
-  }
-  noted_.clear();
+  read();
 }
 
 }  // namespace trireme::cuda

@@ -1,8 +1,9 @@
-// Times of points in streams: CUDA events, read together when somebody asks.
+// Times of points in streams: CUDA events, read when somebody asks.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <deque>
 #include <vector>
 
 namespace trireme::cuda {
@@ -15,7 +16,8 @@ class Times {
   Times& operator=(const Times&) = delete;
 
   void note(cudaStream_t stream, double* seconds);
-  void collect();  // waits for the device
+  void read();     // those that are reached, up to the first that is not
+  void collect();  // all of them: waits for the device
 
  private:
   struct Noted {
@@ -25,9 +27,11 @@ class Times {
   cudaEvent_t unused_event();
   void set_origin();
 
-  cudaEvent_t origin_ = nullptr;  // times count from here: they are floats, and would lose microseconds over minutes
-  double origin_seconds_ = 0;     // when that was on the host's clock
-  std::vector<Noted> noted_;
+  // The event read last, and its time on the host's clock. The device measures from one event to the next: in floats, which
+  // would lose microseconds over minutes.
+  cudaEvent_t last_ = nullptr;
+  double last_seconds_ = 0;
+  std::deque<Noted> noted_;
   std::vector<cudaEvent_t> unused_;
 };
 

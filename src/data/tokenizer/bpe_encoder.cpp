@@ -44,7 +44,8 @@ BpeEncoder::BpeEncoder(const BpeModel& model, WordPattern pattern, const WordKer
       classes_(CharClassTable::get()),
       elsewhere_(kMaxElsewhere + kMoreElsewhere),
       starts_(1 + 64 * kBlocksAtATime + 16) {
-  words_.copy_from(model.known_words());
+  words_.add(model.known_words());
+  elsewhere_[0] = 0;  // a large page takes a while to come; it is here before the first text is
 }
 
 void BpeEncoder::encode(std::string_view text, TokenBuffer& tokens) {
@@ -70,27 +71,30 @@ void BpeEncoder::encode(std::string_view text, TokenBuffer& tokens) {
                            .context = this,
                            .missed = missed},
                           out);
-    for (; unsafe < last; ++unsafe) out = encode_word(word + unsafe[0], unsafe[1] - unsafe[0], out);
+    for (; unsafe < last; ++unsafe) out = encode_final(word + unsafe[0], unsafe[1] - unsafe[0], out);
     tokens.end_at(out);
     word += *last;
   }
   if (word != end) {
     const auto length = static_cast<size_t>(end - word);
-    tokens.end_at(encode_word(word, length, tokens.room(length)));
+    tokens.end_at(encode_final(word, length, tokens.room(length)));
   }
 }
 
-int32_t* BpeEncoder::missed(void* encoder, const char* word, size_t length, int32_t* out) {
-  return static_cast<BpeEncoder*>(encoder)->encode_word(word, length, out);
+int32_t* BpeEncoder::missed(void* encoder, const char* word, size_t length, WordKey key, int32_t* out) {
+  auto& self = *static_cast<BpeEncoder*>(encoder);
+  return length > WordTable::kMaxBytes ? self.encode_long_word({word, length}, out) : self.encode_word({word, length}, key, out);
 }
 
-int32_t* BpeEncoder::encode_word(const char* word, size_t length, int32_t* out) {
-  if (length > WordTable::kMaxBytes) return encode_long_word({word, length}, out);
-  const WordKey key = WordTable::key_of(word, length);
+int32_t* BpeEncoder::encode_final(const char* word, size_t length, int32_t* out) {
+  return missed(this, word, length, length > WordTable::kMaxBytes ? WordKey{} : WordTable::key_of(word, length), out);
+}
+
+int32_t* BpeEncoder::encode_word(std::string_view word, WordKey key, int32_t* out) {
   const uint64_t hash = WordTable::hash_of(key);
   if (const WordEntry* entry = words_.find(key, hash))
     return is_elsewhere(*entry) ? copy_elsewhere(where_of(*entry), out) : write_tokens(*entry, out);
-  const size_t count = model_.merge_word({word, length}, out, scratch_);
+  const size_t count = model_.merge_word(word, out, scratch_, kernels_);
   keep(key, hash, {out, count});
   return out + count;
 }
@@ -104,14 +108,14 @@ void BpeEncoder::keep(WordKey key, uint64_t hash, std::span<const int32_t> token
 
 // A long word is kept under a key made of its hash; its bytes, kept with the tokens, decide.
 int32_t* BpeEncoder::encode_long_word(std::string_view word, int32_t* out) {
-  if (word.size() > kLongestKept) return out + model_.merge_word(word, out, scratch_);
+  if (word.size() > kLongestKept) return out + model_.merge_word(word, out, scratch_, kernels_);
   const WordKey key = long_key_of(word);
   const uint64_t hash = WordTable::hash_of(key);
   if (const WordEntry* entry = words_.find(key, hash)) {
     const uint32_t where = where_of(*entry);
     if (word == word_elsewhere(where)) return copy_elsewhere(where, out);
   }
-  const size_t count = model_.merge_word(word, out, scratch_);
+  const size_t count = model_.merge_word(word, out, scratch_, kernels_);
   words_.insert_elsewhere(key, hash, keep_elsewhere(word, {out, count}));
   return out + count;
 }
@@ -143,7 +147,8 @@ uint32_t BpeEncoder::keep_elsewhere(std::string_view word, std::span<const int32
 void BpeEncoder::make_room() {
   if (elsewhere_used_ <= kMaxElsewhere) return;
   elsewhere_used_ = 0;
-  words_.copy_from(model_.known_words());
+  words_.clear();
+  words_.add(model_.known_words());
 }
 
 }  // namespace trireme

@@ -35,7 +35,7 @@ bool last_merge(const TokenIds& ids, std::string_view token, Merge& last) {
 
 BpeModel::BpeModel(const std::string& source, std::vector<std::string> tokens, const std::vector<Merge>& merges,
                    WholeWords whole_words)
-    : tokens_(std::move(tokens)), pairs_(merges), byte_pairs_(1 << 16) {
+    : tokens_(std::move(tokens)), pairs_(merges), byte_pairs_(BytePair::kCount) {
   if (size() > PairTable::kMaxTokens)
     throw UserError("{}: {} tokens; at most {} can be read", source, size(), PairTable::kMaxTokens);
   byte_tokens_.fill(-1);
@@ -69,10 +69,13 @@ BpeModel BpeModel::from_ranks(const std::string& source, std::vector<std::string
 }
 
 void BpeModel::find_byte_pairs(const std::vector<Merge>& merges) {
-  std::ranges::fill(byte_pairs_.span(), BytePair{});
   const auto pair_at = [&](char first, char second) -> BytePair& {
-    return byte_pairs_[static_cast<uint8_t>(first) << 8 | static_cast<uint8_t>(second)];
+    const char both[] = {first, second};
+    return byte_pairs_[BytePair::place_of(both)];
   };
+  for (int first = 0; first < 256; ++first)
+    for (int second = 0; second < 256; ++second)
+      pair_at(static_cast<char>(first), static_cast<char>(second)) = {.first = byte_tokens_[static_cast<size_t>(first)]};
   std::vector<uint32_t> first_use(tokens_.size(), PairView::kNoRank);  // [token] the lowest rank of a merge that it takes part in
   for (size_t place = 0; place < merges.size(); ++place) {
     const Merge& merge = merges[place];
@@ -84,23 +87,23 @@ void BpeModel::find_byte_pairs(const std::vector<Merge>& merges) {
     BytePair& pair = pair_at(left.back(), right.front());
     if (right.size() == 1) pair.lowest_before = std::min(pair.lowest_before, rank);
     if (left.size() == 1) pair.lowest_after = std::min(pair.lowest_after, rank);
-    if (left.size() == 1 && right.size() == 1 && pair.rank == PairView::kNoRank) {
-      pair.rank = rank;
-      pair.merged = merge.merged;
-    }
+    if (left.size() == 1 && right.size() == 1) pair.rank = std::min(pair.rank, rank);
   }
-  for (BytePair& pair : byte_pairs_.span())
-    if (pair.merged >= 0 && first_use[static_cast<size_t>(pair.merged)] <= pair.rank) pair.merged = -1;
+  for (BytePair& pair : byte_pairs_.span()) {
+    if (pair.rank == PairView::kNoRank) continue;
+    if (first_use[static_cast<size_t>(pairs_.merged(pair.rank))] <= pair.rank) pair.rank = PairView::kNoRank;
+  }
 }
 
 void BpeModel::find_known_words() {
   int32_t out[WordTable::kMaxBytes];
   MergeScratch scratch;
-  for (int32_t id = 0; id < size() && known_.used() < known_.capacity() / 3; ++id) {
+  for (int32_t id = 0; id < size() && known_.size() < WordTable::kEntries / 3; ++id) {
     const std::string& token = bytes(id);
-    if (token.empty() || token.size() > WordTable::kMaxBytes || merge_word(token, out, scratch) != 1 || out[0] != id) continue;
-    const WordKey key = WordTable::key_of(token.data(), token.size());
-    known_.insert(key, WordTable::hash_of(key), {&id, 1});
+    if (token.empty() || token.size() > WordTable::kMaxBytes || merge_word(token, out, scratch, choose_word_kernels()) != 1 ||
+        out[0] != id)
+      continue;
+    known_.push_back(WordTable::make_entry(WordTable::key_of(token.data(), token.size()), {&id, 1}));
   }
 }
 
@@ -110,7 +113,9 @@ void BpeModel::find_exceptions() {
   for (size_t id = 0; id < tokens_.size(); ++id) {
     const std::string& token = tokens_[id];
     out.resize(token.size());
-    if (token.empty() || (merge_bytes(token, out.data(), scratch) == 1 && out[0] == static_cast<int32_t>(id))) continue;
+    if (token.empty() ||
+        (merge_bytes(token, out.data(), scratch, choose_word_kernels()) == 1 && out[0] == static_cast<int32_t>(id)))
+      continue;
     exceptions_.try_emplace(token, static_cast<int32_t>(id));
   }
 }

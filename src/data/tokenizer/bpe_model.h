@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/tokenizer/kernels/word_kernels.h"
 #include "data/tokenizer/pair_table.h"
 #include "data/tokenizer/word_table.h"
 
@@ -44,16 +45,15 @@ class BpeModel {
 
   // The words of up to 15 bytes that are one token, the lowest ids first, as many as an encoder's table has room for. Encoders
   // begin with them.
-  const WordTable& known_words() const { return known_; }
+  std::span<const WordEntry> known_words() const { return known_; }
 
   // The tokens of one word, at most as many as it has bytes, written to `out`. Returns how many.
-  size_t merge_word(std::string_view word, int32_t* out, MergeScratch& scratch) const;
+  size_t merge_word(std::string_view word, int32_t* out, MergeScratch& scratch, const WordKernels& kernels) const;
 
  private:
-  size_t merge_bytes(std::string_view word, int32_t* out, MergeScratch& scratch) const;
-  size_t begin_word(std::string_view word, int32_t* out, uint32_t* ranks) const;
-  size_t merge_short(std::string_view word, int32_t* out) const;
+  size_t merge_bytes(std::string_view word, int32_t* out, MergeScratch& scratch, const WordKernels& kernels) const;
   size_t merge_long(std::string_view word, int32_t* out, MergeScratch& scratch) const;
+  MergeView merge_view() const { return {pairs_.view(), pairs_.merged_tokens(), byte_pairs_.data(), byte_tokens_.data()}; }
   void find_byte_pairs(const std::vector<Merge>& merges);
   void find_exceptions();
   void find_known_words();
@@ -62,19 +62,11 @@ class BpeModel {
   PairTable pairs_;
   std::array<int32_t, 256> byte_tokens_{};
 
-  // What two bytes do that stand beside each other, [first byte * 256 + second byte].
-  struct BytePair {
-    uint32_t rank = PairView::kNoRank;
-    int32_t merged = -1;  // -1 also where the merged token could merge further sooner than it came to be
-    // The lowest rank of a merge of the second byte, alone, with a token before it that ends with the first; and of the first
-    // byte, alone, with a token after it that begins with the second.
-    uint32_t lowest_before = PairView::kNoRank, lowest_after = PairView::kNoRank;
-  };
-  LargeArray<BytePair> byte_pairs_;
+  LargeArray<BytePair> byte_pairs_;  // [BytePair::place_of]
   // Words that are looked up, not merged: tokens that their own bytes do not merge into. Vocabularies learnt by merging have
   // none.
   std::unordered_map<std::string_view, int32_t> exceptions_;
-  WordTable known_;
+  std::vector<WordEntry> known_;
 };
 
 }  // namespace trireme

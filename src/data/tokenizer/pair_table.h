@@ -1,5 +1,5 @@
 // Which two neighbouring tokens merge, in which order, and into what. Most pairs that are asked for do not merge: a small filter,
-// one bit at a place that the pair's hash says, tells that of nine in ten without a look at the table.
+// one bit at a place that the pair's hash says, tells that of nineteen in twenty without a look at the table.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,18 @@
 
 namespace trireme {
 
+constexpr int32_t kNoToken = (1 << 20) - 1;  // beside it nothing merges
+
 struct Merge {
   int32_t left, right, merged;
 };
+
+// The same value, of which the compiler knows nothing: it cannot make branches of the conditions it was computed from. What words
+// do next is beyond prediction, and a branch that is foretold wrongly costs more than all of the arithmetic here.
+[[gnu::always_inline]] inline uint64_t without_branches(uint64_t value) {
+  asm("" : "+r"(value));
+  return value;
+}
 
 // What the kernels see of a PairTable.
 struct PairView {
@@ -26,17 +35,23 @@ struct PairView {
   uint32_t shift;         // of a hash, to the number of a slot less one
   uint32_t filter_shift;  // to the number of a byte in the filter
 
+  static constexpr uint32_t kLeftFactor = 0x9E3779B1U, kRightFactor = 0x85EBCA77U;
+
   static uint64_t key(uint32_t left, uint32_t right) { return uint64_t{left} << 20 | right; }
-  static uint64_t hash(uint64_t key) { return key * 0x9E3779B97F4A7C15U; }
-  static uint32_t filter_bit(uint64_t hash) { return hash >> 24 & 7; }
+  static uint32_t hash(uint32_t left, uint32_t right) { return left * kLeftFactor + right * kRightFactor; }
+  uint32_t filter_bit(uint32_t hash) const { return hash >> (shift - 3) & 7; }
 
   // Without a branch but for pairs that are not at their first slot. What the filter leaves out is looked for in the empty slot.
   [[gnu::always_inline]] uint32_t rank(uint32_t left, uint32_t right) const {
-    const uint64_t wanted = key(left, right), hashed = hash(wanted);
+    const uint64_t wanted = key(left, right);
+    const uint32_t hashed = hash(left, right);
     const uint64_t maybe = filter[hashed >> filter_shift] >> filter_bit(hashed) & 1;
-    uint64_t slot = ((hashed >> shift) + 1) & (0 - maybe);
-    while ((static_cast<int>(slots[slot] >> 24 != wanted) & static_cast<int>(slots[slot] != kEmpty)) != 0)
-      [[unlikely]] slot = slot == last_slot ? 1 : slot + 1;
+    uint64_t slot = (uint64_t{hashed >> shift} + 1) & (0 - maybe);
+    const auto is_of_another = [&] {
+      return without_branches(static_cast<uint64_t>(slots[slot] >> 24 != wanted) &
+                              static_cast<uint64_t>(slots[slot] != kEmpty)) != 0;
+    };
+    while (is_of_another()) [[unlikely]] slot = slot == last_slot ? 1 : slot + 1;
     return static_cast<uint32_t>(slots[slot]) & kNoRank;  // of an empty slot: kNoRank
   }
 };
@@ -45,7 +60,7 @@ struct PairView {
 // the token of a rank needs no look into a table.
 class PairTable {
  public:
-  static constexpr int64_t kMaxTokens = (1 << 20) - 1;  // the last number is for "no token"
+  static constexpr int64_t kMaxTokens = kNoToken;
   static constexpr int64_t kMaxMerges = PairView::kNoRank - 1;
 
   // Merges in the order of their ranks. Of a pair that is there twice the first counts.
@@ -53,6 +68,7 @@ class PairTable {
 
   const PairView& view() const { return view_; }
   uint32_t rank(uint32_t left, uint32_t right) const { return view_.rank(left, right); }
+  const int32_t* merged_tokens() const { return merged_.empty() ? nullptr : merged_.data(); }  // null: the ranks are they
   int32_t merged(uint32_t rank) const { return merged_.empty() ? static_cast<int32_t>(rank) : merged_[rank]; }
   // The rank of the merge that stands at `place` in the list.
   uint32_t rank_at(size_t place, const Merge& merge) const {
@@ -60,7 +76,7 @@ class PairTable {
   }
 
  private:
-  void insert(uint64_t key, uint32_t rank);
+  void insert(const Merge& merge, uint32_t rank);
 
   LargeArray<uint64_t> slots_;
   std::vector<int32_t> merged_;  // [rank]; empty: the rank itself

@@ -9,7 +9,9 @@
 
 namespace trireme {
 
-enum class WordPattern : uint8_t { gpt2, cl100k, llama3, qwen2, o200k };
+// cl100k_long_numbers is what Hugging Face tokenizers make of tiktoken's own expression for cl100k: to their engine {1,3}+ is not
+// a count that gives nothing back but a group that repeats, so that numbers are not cut after three digits.
+enum class WordPattern : uint8_t { gpt2, cl100k, cl100k_long_numbers, llama3, qwen2, o200k };
 
 // Writes the starts of the words of about the next `blocks` * 64 bytes, as WordKernels::split_gpt2 does.
 using SplitWords = SplitResult (*)(SplitState& state, const CharClassTable& classes, const uint8_t* origin, size_t blocks,
@@ -18,7 +20,8 @@ SplitWords splitter_of(WordPattern pattern, const WordKernels& kernels);
 
 std::optional<WordPattern> pattern_named(std::string_view name);  // "gpt2", "cl100k", ...
 std::string_view name_of(WordPattern pattern);
-std::optional<WordPattern> pattern_of_regex(std::string_view expression);  // one of the expressions that tokenizer files carry
-std::string_view regex_of(WordPattern pattern);
+// What Hugging Face tokenizers do with the expression of a tokenizer.json: one of those that such files carry.
+std::optional<WordPattern> pattern_of_regex(std::string_view expression);
+std::string_view regex_of(WordPattern pattern);  // for a tokenizer.json; tiktoken reads it the same, but for cl100k_long_numbers
 
 }  // namespace trireme

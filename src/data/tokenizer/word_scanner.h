@@ -2,6 +2,8 @@
 // that begins at `at` ends.
 #pragma once
 
+#include <limits>
+
 #include "data/tokenizer/word_pattern.h"
 
 namespace trireme {
@@ -44,6 +46,7 @@ const uint8_t* contraction_end(const TextView& text, const uint8_t* at);
 //  ?[^\s\p{L}\p{N}]+ and any of `tail` after it: its end, or `at`.
 const uint8_t* marks_end(const TextView& text, const uint8_t* at, std::string_view tail);
 
+constexpr int kAnyNumber = std::numeric_limits<int>::max();
 const uint8_t* numbers_end(const TextView& text, const uint8_t* at, int most);
 
 template <int kMostDigits, FinalSpace kFinalSpace>

@@ -27,6 +27,14 @@ WordKey WordTable::key_of(const char* word, size_t length) {
   return {load_bytes(word, length), (length > 8 ? load_bytes(word + 8, length - 8) : 0) | uint64_t{length} << 56};
 }
 
+WordEntry WordTable::make_entry(WordKey key, std::span<const int32_t> tokens) {
+  CHECK(tokens.size() <= WordEntry::kMaxTokens);
+  WordEntry entry{.key = key, .tokens = {}, .count = static_cast<uint8_t>(tokens.size())};
+  for (size_t i = 0; i < tokens.size(); ++i)
+    for (size_t byte = 0; byte < 3; ++byte) entry.tokens[3 * i + byte] = static_cast<uint8_t>(tokens[i] >> 8 * byte);
+  return entry;
+}
+
 const WordEntry* WordTable::find(WordKey key, uint64_t hash) {
   const size_t place = place_of(hash);
   for (size_t way = 0; way < kWays; ++way) {
@@ -42,21 +50,12 @@ const WordEntry* WordTable::find(WordKey key, uint64_t hash) {
 WordEntry& WordTable::place_for(uint64_t hash) {
   const size_t place = place_of(hash);
   for (size_t way = 0; way < kWays; ++way) {
-    if (entries_[place ^ way].count != 0) continue;
-    ++used_;
-    return entries_[place ^ way];
+    if (entries_[place ^ way].count == 0) return entries_[place ^ way];
   }
   return entries_[place ^ (1 + hash % (kWays - 1))];  // any but the first, where the word used last is
 }
 
-void WordTable::insert(WordKey key, uint64_t hash, std::span<const int32_t> tokens) {
-  CHECK(tokens.size() <= WordEntry::kMaxTokens);
-  WordEntry& entry = place_for(hash);
-  entry.key = key;
-  for (size_t i = 0; i < tokens.size(); ++i)
-    for (size_t byte = 0; byte < 3; ++byte) entry.tokens[3 * i + byte] = static_cast<uint8_t>(tokens[i] >> 8 * byte);
-  entry.count = static_cast<uint8_t>(tokens.size());
-}
+void WordTable::insert(WordKey key, uint64_t hash, std::span<const int32_t> tokens) { place_for(hash) = make_entry(key, tokens); }
 
 void WordTable::insert_elsewhere(WordKey key, uint64_t hash, uint32_t where) {
   WordEntry& entry = place_for(hash);
@@ -65,9 +64,10 @@ void WordTable::insert_elsewhere(WordKey key, uint64_t hash, uint32_t where) {
   entry.count = 1;
 }
 
-void WordTable::copy_from(const WordTable& other) {
-  std::memcpy(entries_.data(), other.entries_.data(), entries_.size() * sizeof(WordEntry));
-  used_ = other.used_;
+void WordTable::clear() { std::memset(static_cast<void*>(entries_.data()), 0, entries_.size() * sizeof(WordEntry)); }
+
+void WordTable::add(std::span<const WordEntry> known) {
+  for (const WordEntry& entry : known) place_for(hash_of(entry.key)) = entry;
 }
 
 }  // namespace trireme

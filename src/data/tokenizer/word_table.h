@@ -30,13 +30,13 @@ class WordTable {
   static constexpr size_t kMaxBytes = 15;
   static constexpr size_t kWays = 4;
 
-  static constexpr uint32_t kBits = 19;  // 2^19 entries: 16 MiB
+  static constexpr uint32_t kBits = 19;  // 16 MiB
+  static constexpr size_t kEntries = size_t{1} << kBits;
 
-  WordTable() : entries_(size_t{1} << kBits) {}
-  void copy_from(const WordTable& other);
+  WordTable() : entries_(kEntries) {}
+  void clear();
+  void add(std::span<const WordEntry> known);
 
-  size_t used() const { return used_; }
-  size_t capacity() const { return entries_.size(); }
   const WordEntry* entries() const { return entries_.data(); }
 
   static WordKey key_of(const char* word, size_t length);  // length <= kMaxBytes
@@ -52,14 +52,15 @@ class WordTable {
   // Null: not there. A word found in another place than its first changes to that, where the search loop looks.
   const WordEntry* find(WordKey key, uint64_t hash);
 
+  static WordEntry make_entry(WordKey key, std::span<const int32_t> tokens);  // at most WordEntry::kMaxTokens
+
   // In the first free of its four places, or in place of another word.
-  void insert(WordKey key, uint64_t hash, std::span<const int32_t> tokens);  // at most WordEntry::kMaxTokens
+  void insert(WordKey key, uint64_t hash, std::span<const int32_t> tokens);
   void insert_elsewhere(WordKey key, uint64_t hash, uint32_t where);
 
  private:
   WordEntry& place_for(uint64_t hash);
 
-  size_t used_ = 0;
   LargeArray<WordEntry> entries_;
 };
 

@@ -23,7 +23,7 @@ std::vector<std::string> words_of(WordPattern pattern, const std::string& text) 
 struct Case {
   WordPattern pattern;
   std::string text;
-  std::vector<std::string> words;  // as Python's regex module cuts it
+  std::vector<std::string> words;  // as Python's regex module cuts it; cl100k_long_numbers: Oniguruma
 };
 
 TEST(WordPattern, CutsAsTheExpressionsDo) {
@@ -34,6 +34,7 @@ TEST(WordPattern, CutsAsTheExpressionsDo) {
       {WordPattern::cl100k, "\u00A0x !!\r\n\r\n(y) '\u017F", {"\u00A0x", " !!\r\n\r\n", "(y", ")", " '", "\u017F"}},
       {WordPattern::cl100k, " \n\t\n  z", {" \n\t\n", " ", " z"}},
       {WordPattern::cl100k, "e\u0301\u0301f \u4E2D\u6587ab", {"e", "\u0301\u0301", "f", " \u4E2D\u6587ab"}},
+      {WordPattern::cl100k_long_numbers, "a1234567 12\u2167\u2167\u2167", {"a", "1234567", " ", "12\u2167\u2167\u2167"}},
       {WordPattern::llama3, "It's 1234567\n  \n x  ", {"It", "'s", " ", "123", "456", "7", "\n  \n", " x", "  "}},
       {WordPattern::llama3, " !\n\ny", {" !\n\n", "y"}},
       {WordPattern::qwen2, "a12 345", {"a", "1", "2", " ", "3", "4", "5"}},
@@ -48,7 +49,7 @@ TEST(WordPattern, CutsAsTheExpressionsDo) {
 }
 
 TEST(WordPattern, IsKnownByNameAndByExpression) {
-  for (const char* name : {"gpt2", "cl100k", "llama3", "qwen2", "o200k"}) {
+  for (const char* name : {"gpt2", "cl100k", "cl100k_long_numbers", "llama3", "qwen2", "o200k"}) {
     const auto pattern = pattern_named(name);
     ASSERT_TRUE(pattern) << name;
     EXPECT_EQ(name_of(*pattern), name);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "data/tokenizer/kernels/byte_classes.h"
+#include "data/tokenizer/kernels/merge_short.h"
 
 #define TRIREME_JOIN_NAMES(a, b) a##b
 #define TRIREME_KERNELS_OF(isa) TRIREME_JOIN_NAMES(word_kernels_, isa)
@@ -144,7 +145,7 @@ int32_t* search_words(const WordSearch& search, int32_t* out) {
       if (((entry.key.low ^ keys[i].low) | (entry.key.high ^ keys[i].high)) == 0) [[likely]] {
         out = write_tokens(entry, out);
       } else {
-        out = search.missed(search.context, search.text + starts[i], starts[i + 1] - starts[i], out);
+        out = search.missed(search.context, search.text + starts[i], starts[i + 1] - starts[i], keys[i], out);
       }
     }
   }
@@ -154,6 +155,6 @@ int32_t* search_words(const WordSearch& search, int32_t* out) {
 }  // namespace
 
 extern const WordKernels TRIREME_KERNELS_OF(TRIREME_ISA);
-const WordKernels TRIREME_KERNELS_OF(TRIREME_ISA) = {TRIREME_NAME_OF(TRIREME_ISA), split_gpt2, search_words};
+const WordKernels TRIREME_KERNELS_OF(TRIREME_ISA) = {TRIREME_NAME_OF(TRIREME_ISA), split_gpt2, search_words, merge_short};
 
 }  // namespace trireme

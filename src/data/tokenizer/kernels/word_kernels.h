@@ -1,12 +1,13 @@
-// The two loops that tokenizing spends its time in: where words begin, and which tokens known words have. Compiled once per
-// instruction set (cmake/tokenizer_kernels.cmake); one set is chosen at run time. Nothing of the standard library is used
-// here whose code another file could share, since that would carry instructions to machines that lack them.
+// The loops that tokenizing spends its time in: where words begin, which tokens known words have, and those of a new word.
+// Compiled once per instruction set (cmake/tokenizer_kernels.cmake); one set is chosen at run time. Nothing of the standard
+// library is used here whose code another file could share, since that would carry instructions to machines that lack them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "data/tokenizer/merge_view.h"
 #include "data/tokenizer/unicode.h"
 #include "data/tokenizer/word_table.h"
 
@@ -39,15 +40,18 @@ struct SplitResult {
 };
 
 // Known words of a text. `starts` has words + 1 places relative to text; 16 bytes are readable from each but the last. A word
-// that is not at its first place in the table is given to `missed`, which writes its tokens and returns where the next go.
+// that is not at its first place in the table is given to `missed`, which writes its tokens and returns where the next go. Its
+// key is that of WordTable::key_of where it has at most WordTable::kMaxBytes.
 struct WordSearch {
   const char* text;
   const uint32_t* starts;
   size_t words;
   const WordEntry* entries;
   void* context;
-  int32_t* (*missed)(void* context, const char* word, size_t length, int32_t* out);
+  int32_t* (*missed)(void* context, const char* word, size_t length, WordKey key, int32_t* out);
 };
+
+constexpr size_t kMaxShortWord = 64;  // bytes
 
 struct WordKernels {
   const char* name;
@@ -56,6 +60,8 @@ struct WordKernels {
   SplitResult (*split_gpt2)(SplitState& state, const CharClassTable& classes, const uint8_t* origin, size_t blocks,
                             uint32_t* starts);
   int32_t* (*search)(const WordSearch& search, int32_t* out);
+  // The tokens of a word of 1 to kMaxShortWord bytes. Returns how many.
+  size_t (*merge_short)(const MergeView& view, const char* word, size_t length, int32_t* out);
 };
 
 // The best this machine has, or what TRIREME_CPU_ISA names.
