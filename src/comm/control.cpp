@@ -99,9 +99,9 @@ void Control::join_rank_0(const ShareText& share) {
 
 Control::~Control() {
   if (!thread_.joinable()) return;
-  for (const int other : living()) send(other, kGoodbye, "");
   stop_ = true;
-  thread_.join();
+  thread_.join();  // it may still be telling the others how the job ends, which they must hear before the goodbye
+  for (const int other : living()) send(other, kGoodbye, "");
 }
 
 std::string Control::name_of(int rank) const {
@@ -305,7 +305,7 @@ std::string Control::missing_here(const std::vector<int>& ranks, const CallCount
 std::string Control::missing_text(const std::vector<int>& ranks, const CallCount& call) {
   if (size() == 1) return "";
   // Heartbeats that were sent after this rank began to wait.
-  std::this_thread::sleep_for(kBeatEvery + kBeatEvery / 4);
+  std::this_thread::sleep_for(2 * kBeatEvery);
   if (rank_ == 0) return missing_here(ranks, call);
   send(0, kAsk,
        json_text(json{{"ranks", ranks}, {"group", call.group}, {"stream", call.stream}, {"count", call.count}}, kOneLine));
