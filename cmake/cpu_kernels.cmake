@@ -11,12 +11,13 @@ function(trireme_kernels isa folder)
   target_compile_definitions(trireme_kernels_${isa} PRIVATE TRIREME_ISA=${isa})
   # GCC 12 warns about the deliberately undefined operands inside its own intrinsics.
   target_compile_options(trireme_kernels_${isa} PRIVATE -Wno-maybe-uninitialized ${ARGN})
+  trireme_unity(trireme_kernels_${isa} ${kernel_sources})
   target_sources(trireme_core PRIVATE $<TARGET_OBJECTS:trireme_kernels_${isa}>)
 endfunction()
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
   set(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512)
-  trireme_kernels(baseline "" -O3)
+  trireme_kernels(baseline "" -O1)  # for CPUs without AVX2: its vectors are written out, and few will run it
   trireme_kernels(avx2 "" -O3 -mavx2 -mfma)
   trireme_kernels(avx512 "" -O3 ${avx512})
   trireme_kernels(avx512_bf16 "" -O3 ${avx512} -mavx512bf16)
