@@ -8,7 +8,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 help:
 	@echo "make demo        install, build, and train, resume and sample a small GPT (about two minutes after the build)"
 	@echo "make test        install, build, run all tests          make test-fast   the tier under a minute"
-	@echo "make test-layouts  every layout of the cover, up to 16 ranks, against one rank"
+	@echo "make test-layouts  every layout of the cover, up to 16 ranks, against one rank: in one process, then over MPI"
 	@echo "make build       install and build build/trireme        PRESET=debug|asan|tsan for the others"
 	@echo "make bench       measure this machine                   make format / make lint / make clean"
 
@@ -34,8 +34,9 @@ test-fast: build-all
 	ctest --preset $(PRESET) -j $(JOBS) -L fast
 
 test-layouts: configure
-	@cmake --build --preset $(PRESET) -j $(JOBS) --target layouts_test
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target layouts_test layouts_mpi_test
 	TRIREME_ALL_LAYOUTS=1 $(BUILD)/tests/layouts_test
+	TRIREME_ALL_LAYOUTS=1 $(BUILD)/tests/layouts_mpi_test
 
 bench: setup
 	@cmake --preset release -DTRIREME_BENCH=ON > build.log 2>&1 || { cat build.log; exit 1; }

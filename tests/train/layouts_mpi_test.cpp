@@ -1,15 +1,16 @@
-// The same over MPI: each test starts this program again under mpirun, and there every rank compares itself with one rank.
+// Layouts over MPI: each test starts this program again under mpirun, and there every rank compares itself with one rank. A few
+// run always, all of the cover with TRIREME_ALL_LAYOUTS set, as make test-layouts does.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 
-#include "support/layouts.h"
+#include "support/layout_cover.h"
 
 namespace trireme {
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kSteps = 5;
 
 bool is_under_mpirun() { return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr; }
 
@@ -54,6 +55,21 @@ TEST(LayoutsOverMpi, InterleavedAndData) {
 }
 
 TEST(LayoutsOverMpi, Context) { compare_over_mpi(layout_of("cp2", small_neox(), {.cp = 2})); }
+
+std::vector<Layout> cover() {
+  std::vector<Layout> all;
+  for (const Choices& choices : pairwise_cover()) all.push_back(layout_of(choices));
+  return all;
+}
+
+class CoverOverMpi : public testing::TestWithParam<Layout> {};
+
+TEST_P(CoverOverMpi, MatchesOneRankAndThePlan) {
+  if (!is_under_mpirun() && std::getenv("TRIREME_ALL_LAYOUTS") == nullptr) GTEST_SKIP() << "make test-layouts runs all layouts";
+  compare_over_mpi(GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CoverOverMpi, testing::ValuesIn(cover()), [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace trireme
