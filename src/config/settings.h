@@ -136,7 +136,7 @@ struct Fp8Settings {  // model.fp8 and model.fp8_*
   bool e4m3 = false;    // E4M3 for both
   bool params = false;  // working weights only in FP8
   Fp8Recipe recipe = Fp8Recipe::delayed;
-  bool wgrad = true;    // weight gradients from FP8 products too
+  bool wgrad = true;  // weight gradients from FP8 products too
   int64_t margin = 0;
   int64_t interval = 1;
   int64_t amax_history_len = 1024;

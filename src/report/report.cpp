@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-
 #include "report/page.h"
 
 namespace trireme {
