@@ -21,7 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import report
+import parallel_report
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = Path(__file__).resolve().parent / 'recipes/small.yaml'
@@ -162,7 +162,7 @@ def main():
         if CASES[case][1] > 1 and not any(result['case'] == case and 'trace' in result for result in results):
             add({'case': case, 'trace': trace(arguments, case)})
     name = arguments.name or f'{datetime.date.today()}'
-    path = report.write(name, results, CASES, {'root': ROOT, 'steps': arguments.steps, 'load': load, 'trireme': arguments.trireme})
+    path = parallel_report.write(name, results, CASES, {'root': ROOT, 'steps': arguments.steps, 'load': load, 'trireme': arguments.trireme})
     print(f'report: {path}')
 
 

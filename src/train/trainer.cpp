@@ -63,6 +63,7 @@ RunOutcome Trainer::train_to_the_end() {
     if (saves) save_checkpoint();
   }
   finish_steps(0);
+  set_profiling(Profiling::off);  // where the window goes beyond the last step
   return RunOutcome::finished;
 }
 

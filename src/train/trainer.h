@@ -78,7 +78,7 @@ class Trainer {
   void log_step(StepRecord record, const StepResult& result);
   bool is_traced(int64_t step) const;
   bool is_profiled(int64_t step) const;
-  void set_profiling(int64_t step);  // as the step needs it
+  void set_profiling(Profiling wanted);
   void report_trace();
   MemoryUse memory_in_use() const;  // of the device that the model is on
   void validate();

@@ -25,8 +25,7 @@ bool Trainer::is_profiled(int64_t step) const {
          std::ranges::find(profile.ranks, world_.rank()) != profile.ranks.end();
 }
 
-void Trainer::set_profiling(int64_t step) {
-  const Profiling wanted = is_profiled(step) ? Profiling::on : Profiling::off;
+void Trainer::set_profiling(Profiling wanted) {
   if (wanted == profiling_) return;
   finish_steps(0);
   profiling_ = wanted;
@@ -35,7 +34,7 @@ void Trainer::set_profiling(int64_t step) {
 }
 
 void Trainer::start_step(const StepInput& input) {
-  set_profiling(step_);
+  set_profiling(is_profiled(step_) ? Profiling::on : Profiling::off);
   if (!is_traced(step_) || is_profiled(step_)) return engine_->start_step(input);
   finish_steps(0);
   last_done_ = system_clock().seconds();
@@ -52,7 +51,11 @@ void Trainer::report_trace() {
   const int rank = world_.rank();
   const RankPlace& place = control_.places()[static_cast<size_t>(rank)];
   const auto chrome = folder_.file(fmt::format("trace_globalrank-{}.json", rank));
-  trace_.write_chrome(chrome, rank, place.host);
+  try {
+    trace_.write_chrome(chrome, rank, place.host);
+  } catch (const Failure& failure) {
+    warn(failure.what());
+  }
   write_report(trace_.json(), folder_.file(fmt::format("ops_globalrank-{}.json", rank)).string(), telemetry_->notify());
   if (!is_first() || request_.report_format == ReportFormat::json) return;
   fmt::print("\n{}trace   {} (open it in chrome://tracing or ui.perfetto.dev)\n", trace_.table(), chrome.string());

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "comm/host_group.h"
-#include "comm/local_transport.h"
+#include "support/rank_threads.h"
 
 namespace trireme {
 namespace {
@@ -18,23 +18,14 @@ Tensor view(std::vector<bf16>& values) {
 
 Event now(Progress& progress, Stream stream) { return {"test", stream, progress.enqueued(stream)}; }
 
-// Runs `work` on `ranks` threads, each with its own progress thread, in which completions come late.
 template <class Work>
 void on_ranks(int ranks, Work work) {
-  auto transports = LocalTransport::connect(ranks);
-  std::vector<int> members;
-  for (int rank = 0; rank < ranks; ++rank) members.push_back(rank);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      Progress progress(
-          {.timeout = std::chrono::seconds(60), .hostility = Hostility::late_completion, .seed = static_cast<uint64_t>(rank)});
-      HostGroup group("test", 1, members, *transports[static_cast<size_t>(rank)], progress);
-      work(group, progress);
-      group.barrier(kCompute);
-      progress.synchronize(now(progress, kCompute));
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_rank_threads(ranks, [&](int, const std::vector<int>& members, Transport& transport, Progress& progress) {
+    HostGroup group("test", 1, members, transport, progress);
+    work(group, progress);
+    group.barrier(kCompute);
+    progress.synchronize(now(progress, kCompute));
+  });
 }
 
 float value(int rank, int64_t i) { return static_cast<float>((rank + 1) * 1000 + i); }

@@ -3,9 +3,9 @@
 
 #include <thread>
 
-#include "comm/local_transport.h"
 #include "comm/staged_group.h"
 #include "support/fake_device.h"
+#include "support/rank_threads.h"
 #include "support/staged_layouts.h"
 
 namespace trireme {
@@ -34,24 +34,16 @@ class Values {
   Memory memory_;
 };
 
-// Runs `work` on `ranks` threads that each have a device; completions come late on the host too.
+// Runs `work` on `ranks` threads that each have a device.
 template <class Work>
 void on_ranks(int ranks, Work work) {
-  auto transports = LocalTransport::connect(ranks);
-  std::vector<int> members;
-  for (int rank = 0; rank < ranks; ++rank) members.push_back(rank);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto seed = static_cast<uint64_t>(rank);
-      Progress progress({.timeout = std::chrono::seconds(60), .hostility = Hostility::late_completion, .seed = seed});
-      FakeDevice device(seed);
-      StagedBackend backend(device, device, progress);
-      StagedGroup group("test", 1, members, *transports[static_cast<size_t>(rank)], backend);
-      work(group, backend);
-      group.barrier(kCompute);
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_rank_threads(ranks, [&](int rank, const std::vector<int>& members, Transport& transport, Progress& progress) {
+    FakeDevice device(static_cast<uint64_t>(rank));
+    StagedBackend backend(device, device, progress);
+    StagedGroup group("test", 1, members, transport, backend);
+    work(group, backend);
+    group.barrier(kCompute);
+  });
 }
 
 float value(int rank, size_t i) { return static_cast<float>((rank + 1) * 1000 + static_cast<int>(i)); }

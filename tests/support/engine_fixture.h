@@ -35,10 +35,14 @@ class EngineFixture {
   }
   // The same where other ranks have other samples of a global batch with `targets` targets.
   StepResult step(const std::vector<Batch>& batches, double learning_rate, int64_t targets) {
-    return engine_.train_step({.learning_rate = learning_rate,
-                               .targets = targets,
-                               .micro_batches = static_cast<int64_t>(batches.size()),
-                               .batch = [&](int64_t i) { return view(batches[static_cast<size_t>(i)]); }});
+    start(batches, learning_rate, targets);
+    return engine_.finish_step();
+  }
+  void start(const std::vector<Batch>& batches, double learning_rate, int64_t targets) {
+    engine_.start_step({.learning_rate = learning_rate,
+                        .targets = targets,
+                        .micro_batches = static_cast<int64_t>(batches.size()),
+                        .batch = [&](int64_t i) { return view(batches[static_cast<size_t>(i)]); }});
   }
 
   // The master copy of a parameter that this rank owns whole.

@@ -47,6 +47,32 @@ TEST(EngineTest, SteadyStepAllocatesNothing) {
   }
 }
 
+// Results that are read when the next step has been started are those of their own step.
+TEST(EngineTest, ResultsCanBeReadOneStepLate) {
+  const ModelSettings model = small_model();
+  const auto settings = settings_of(model, Precision::bf16);
+  EngineFixture at_once(settings, std::make_unique<CpuBackend>(2)), late(settings, std::make_unique<CpuBackend>(2));
+  const auto batches_of_step = [&](int64_t step) {
+    std::vector<Batch> batches = batches_of(model, model.micro_batch_size, 4 + 4 * step);
+    return std::vector<Batch>(batches.end() - 4 / model.micro_batch_size, batches.end());
+  };
+  constexpr int64_t kSteps = 4;
+  std::vector<StepResult> expected, got;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    const std::vector<Batch> batches = batches_of_step(step);
+    const int64_t targets = 4 * model.encoder_seq_length - step;  // another mean for each: targets belong to a step too
+    expected.push_back(at_once.step(batches, 1e-3, targets));
+    late.start(batches, 1e-3, targets);
+    if (step > 0) got.push_back(late->finish_step());
+  }
+  got.push_back(late->finish_step());
+  for (size_t step = 0; step < kSteps; ++step) {
+    EXPECT_EQ(got[step].loss, expected[step].loss) << step;
+    EXPECT_EQ(got[step].grad_norm, expected[step].grad_norm) << step;
+    EXPECT_GT(got[step].done_at, step > 0 ? got[step - 1].done_at : 0);
+  }
+}
+
 TEST(EngineTest, LossFallsOnTheSameBatch) {
   const auto losses = losses_of(small_model(), Precision::bf16, 4);
   EXPECT_LT(losses.back(), losses.front() - 0.1);

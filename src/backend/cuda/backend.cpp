@@ -4,6 +4,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "backend/cuda/attention.h"
@@ -55,7 +56,13 @@ void CudaBackend::read_times() { times_->read(); }
 void CudaBackend::collect_times() { times_->collect(); }
 
 void CudaBackend::begin_range(const char* name, std::optional<int64_t> number) {
-  nvtxRangePushA(number ? fmt::format("{} {}", name, *number).c_str() : name);
+  if (!number) {
+    nvtxRangePushA(name);
+    return;
+  }
+  std::array<char, 64> text{};  // steps allocate nothing
+  fmt::format_to_n(text.data(), text.size() - 1, "{} {}", name, *number);
+  nvtxRangePushA(text.data());
 }
 void CudaBackend::end_range() { nvtxRangePop(); }
 

@@ -1,36 +1,13 @@
-"""The report of measure.py."""
+"""The table of measure.py, and the report around it."""
 import datetime
-import os
-import re
 import statistics
-import subprocess
+import sys
 from pathlib import Path
 
-REPORTS = Path(__file__).resolve().parent / 'reports'
-FLAGS = ['avx2', 'avx512f', 'avx512_bf16', 'amx_bf16']
-
-
-def machine():
-    """CPU model, cores of this process, the instruction sets that matter to a GEMM, memory."""
-    information = Path('/proc/cpuinfo').read_text()
-    model = re.search(r'^model name\s*:\s*(.*)$', information, re.MULTILINE)
-    flags = set(re.search(r'^flags\s*:\s*(.*)$', information, re.MULTILINE).group(1).split())
-    sets = ', '.join(flag if flag in flags else f'no {flag}' for flag in FLAGS)
-    memory = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30
-    return (f'{model.group(1) if model else "unknown CPU"}; {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores; {sets}; '
-            f'{memory:.0f} GiB')
-
-
-def commit(root):
-    def git(*arguments):
-        return subprocess.run(['git', '-C', root, *arguments], capture_output=True, text=True).stdout.strip()
-    changed = git('status', '--porcelain', '--', 'src', 'cmake', 'CMakeLists.txt', 'bench/parallel')
-    return git('rev-parse', 'HEAD') + (' with changes' if changed else '')
-
-
-def without_folders(command):
-    """Reports are public: absolute folders say nothing about a result."""
-    return re.sub(r'(?<![\w.])/[\w.+-]+(?:/[\w.+-]+)*/', '', command)
+HERE = Path(__file__).resolve().parent
+REPORTS = HERE / 'reports'
+sys.path.insert(0, str(HERE.parent / 'cpu'))
+from report import commit, machine, without_machine_names  # noqa: E402
 
 
 def rates_of(results, case):
@@ -72,7 +49,7 @@ def write(name, results, cases, facts):
              '- command: `bench/parallel/measure.py --results FILE`, once a round',
              f'- commit: {commit(facts["root"])}', f'- date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC',
              f'- machine: {machine()}', f'- load average before: {facts["load"]:.1f}; it must be near 0 before a run that is to be cited', '',
-             'Commands:', '', '```', *(without_folders(command) for command in commands.values()), '```', '']
+             'Commands:', '', '```', *(without_machine_names(command) for command in commands.values()), '```', '']
     path = REPORTS / f'{name}.md'
     path.parent.mkdir(exist_ok=True)
     path.write_text('\n'.join(lines))
