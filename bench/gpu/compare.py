@@ -151,7 +151,7 @@ def main(command_line):
     arguments = arguments_of(command_line)
     log = []
     now = datetime.datetime.now(datetime.timezone.utc)
-    name = f'{now:%Y-%m-%d-%H%M}'
+    name = f'{now:%Y-%m-%d-%H%M%S}'
     gpu = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version,memory.total', '--format=csv,noheader'],
                          capture_output=True, text=True).stdout.strip()
     facts = [f'command: `bench/gpu/compare.py {shlex.join(command_line)}`', f'commit: {arguments.commit or commit(ROOT)}',
