@@ -21,7 +21,7 @@ struct Arenas {
   static Arenas like(const Arenas& measured, Backend& backend, const Memory& logits);
 };
 
-// A micro-batch in host memory.
+// A micro-batch in host memory: the rows of this rank (data/batch.h).
 struct HostBatch {
   std::span<const int32_t> tokens, targets, positions;
   std::span<const int64_t> row_keys;

@@ -143,8 +143,8 @@ void Trainer::open_data() {
   const TrainerSettings& trainer = settings_.trainer;
   validation_batches_ = trainer.limit_val_batches;
   if (validation_data_ == nullptr || trainer.limit_val_share == 0) return;
-  const auto batches = static_cast<double>(validation_data_->size() / model_.global_batch_size);
-  validation_batches_ = static_cast<int64_t>(batches * trainer.limit_val_share);
+  const int64_t batches = validation_data_->size() / model_.global_batch_size;
+  validation_batches_ = static_cast<int64_t>(static_cast<double>(batches) * trainer.limit_val_share);
   if (validation_batches_ == 0)
     throw UserError(
         "trainer.limit_val_batches={}: the validation data has {} samples, less than a batch of {}; use a whole number",
