@@ -109,9 +109,9 @@ def rates(report):
             **{f'{name} MB/s': stage.get('mb_per_cpu_second', 0) for name, stage in report['stages'].items()}}
 
 
-def ratio_range(above, below):
+def ratios_of(above, below):
     ratios = [a / b for a, b in zip(above, below)]
-    return f'{min(ratios):.2f}-{max(ratios):.2f}'
+    return f'{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})'
 
 
 def main():
@@ -172,12 +172,12 @@ def main():
             return f'{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})'
         text.append(f'| {name} | {cores} | {middle("MB/s of CPU")} | {middle("MB/s of wall")} | ' +
                     ' | '.join(middle(f'{stage} MB/s') for stage in ('read', 'parse', 'tokenize', 'write')) + f' | {middle("peak MiB")} |')
-    one, two = (statistics.median(run['wall'] for run in results[case]) for case in cases[:2])
+    walls = [[run['wall'] for run in results[case]] for case in cases[:2]]
+    one, two = map(statistics.median, walls)
     per_core = statistics.median(run['MB/s of CPU'] for run in results[cases[0]])
     text += ['', 'Median of the rounds, lowest and highest. Stages: megabytes of jsonl per second of their own CPU time.', '',
-             f'- two cores over one, wall: {one / two:.2f} ({ratio_range([run["wall"] for run in results[cases[0]]], [run["wall"] for run in results[cases[1]]])} by rounds); '
-             f'two runs of one core each at the same time, of the same work twice, over one alone: {2 * one / statistics.median(together):.2f} '
-             f'({ratio_range([2 * run["wall"] for run in results[cases[0]]], together)}): what this machine gives to two processes that share nothing',
+             f'- two cores over one, wall: {ratios_of(walls[0], walls[1])}; two runs of one core each at the same time, of the same work twice, over one alone: '
+             f'{ratios_of([2 * wall for wall in walls[0]], together)}: what this machine gives to two processes that share nothing (median of the rounds, lowest and highest)',
              '- seconds that the host took from both cores during a run, medians: '
              f'{statistics.median(stolen[1]):.1f} of {one:.1f} on one core, {statistics.median(stolen[2]):.1f} of {two:.1f} on two, '
              f'{statistics.median(stolen["together"]):.1f} of {statistics.median(together):.1f} with two runs at once',
@@ -188,8 +188,8 @@ def main():
                f'ours, from zstd, is {statistics.median(run["MB/s of wall"] for run in results[cases[cores - 1]]) * statistics.median(seconds) / (len(lines) * arguments.repeat / 1e6):.1f} times that'
                for cores, seconds in megatron_seconds.items() if seconds),
              f'- machine: {machine()}', f'- commit {commit(ROOT)}',
-             f'- load average before {load[0][0]:.1f}, after {load[1][0]:.1f}' +
-             ('; the machine was shared: rates of wall time and the scaling are not to be cited' if max(load[0][0], load[1][0]) > 2.5 else ''),
+             f'- load average before {load[0][0]:.1f} (of what ran until then), after {load[1][0]:.1f}' +
+             ('; the machine was shared: rates of wall time and the scaling are not to be cited' if load[1][0] > 2.5 else ''),
              f'- command: `{" ".join(["bench/data/pipeline.py"] + sys.argv[1:])}`']
     print('\n'.join(text))
     if arguments.report:
