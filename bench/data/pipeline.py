@@ -6,7 +6,8 @@
 
 SAMPLE is repeated into one zstd stream of level 3 (and once as it is, cold). PYTHON is an interpreter with tiktoken; it encodes the same texts on
 one thread. Rates are megabytes (10^6) of jsonl; a rate per core is by CPU time (user + system), so that a busy machine does not change it much; the
-scaling from one core to two is by wall time, and only a quiet machine gives it. FOLDER is a copy of Megatron-LM whose tools/preprocess_data_fast.py
+scaling from one core to two is by wall time, and only a quiet machine gives it: what the machine itself gives, two runs of one core each at the same
+time against one alone, is measured beside it. One core is one that the program may use; the system writes to the disk on any. FOLDER is a copy of Megatron-LM whose tools/preprocess_data_fast.py
 (gigatoken inside; PYTHON, 3.12 or later, then also has torch, transformers, gigatoken and awkward) makes the same dataset of the same lines, unpacked; its time is the one that it prints, without
 the start of Python."""
 import argparse
@@ -39,16 +40,38 @@ print(json.dumps({'tokens': tokens, 'text_bytes': sum(len(text.encode()) for tex
 '''
 
 
-def prepare(arguments, source, cores, folder):
-    """One run on so many cores; its report."""
+def start(arguments, source, cores, folder):
+    """A run on these cores, begun: its process, its output and its command."""
     output = Path(folder) / f'out-{time.time_ns()}'
-    command = ['taskset', '-c', ','.join(map(str, range(cores))), arguments.binary, 'data', 'prepare', source, '--tokenizer', arguments.tokenizer,
-               '--append-eod', '--workers', str(cores), '--output', str(output), '--json']
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    report = json.loads(result.stdout)
+    command = ['taskset', '-c', ','.join(map(str, cores)), arguments.binary, 'data', 'prepare', source, '--tokenizer', arguments.tokenizer,
+               '--append-eod', '--workers', str(len(cores)), '--output', str(output), '--json']
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True), output, ' '.join(command)
+
+
+def finish(run, folder):
+    process, output, command = run
+    text, problem = process.communicate()
+    if process.returncode != 0:
+        sys.exit(f'{command}: {problem}')
     for file in Path(folder).glob(output.name + '*'):
         file.unlink()
-    return report, ' '.join(command)
+    return json.loads(text), command
+
+
+def prepare(arguments, source, cores, folder):
+    """One run on so many cores; its report."""
+    return finish(start(arguments, source, range(cores), folder), folder)
+
+
+def prepare_twice(arguments, source, folder):
+    """Two runs at once on a core each; their reports."""
+    runs = [start(arguments, source, [core], folder) for core in range(2)]
+    return [finish(run, folder) for run in runs]
+
+
+def stolen_seconds():
+    """What the host gave to others while this machine wanted to run, over all cores."""
+    return int(Path('/proc/stat').read_text().split(None, 9)[8]) / os.sysconf('SC_CLK_TCK')
 
 
 MEGATRON_TOKENIZER = r'''
@@ -86,6 +109,11 @@ def rates(report):
             **{f'{name} MB/s': stage.get('mb_per_cpu_second', 0) for name, stage in report['stages'].items()}}
 
 
+def ratios_of(above, below):
+    ratios = [a / b for a, b in zip(above, below)]
+    return f'{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})'
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--binary', default=str(ROOT / 'build/trireme'))
@@ -112,14 +140,24 @@ def main():
         cases = [(f'sample x {arguments.repeat}, zstd -3', large, 1), (f'sample x {arguments.repeat}, zstd -3', large, 2),
                  ('sample once (cold)', arguments.sample, 1)]
         results = {case: [] for case in cases}
+        together, stolen = [], {1: [], 2: [], 'together': []}
         megatron_seconds = {1: [], 2: []}
         if arguments.megatron:
             Path(folder, 'large.jsonl').write_bytes(lines * arguments.repeat)
         for _ in range(arguments.rounds):
             for case in cases:
+                before = stolen_seconds()
                 report, command = prepare(arguments, case[1], case[2], folder)
                 results[case].append(rates(report))
+                if case[1] == large:
+                    stolen[case[2]].append(stolen_seconds() - before)
                 log += [command, json.dumps({key: value for key, value in report.items() if key != 'identity'})]
+            before = stolen_seconds()
+            pair = prepare_twice(arguments, large, folder)
+            together.append(max(report['wall_seconds'] for report, _ in pair))
+            stolen['together'].append(stolen_seconds() - before)
+            for report, command in pair:
+                log += ['two at once: ' + command, json.dumps({key: value for key, value in report.items() if key != 'identity'})]
             for cores in megatron_seconds if arguments.megatron else ():
                 seconds, command = megatron(arguments, str(Path(folder) / 'large.jsonl'), cores, folder)
                 megatron_seconds[cores].append(seconds)
@@ -134,10 +172,15 @@ def main():
             return f'{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})'
         text.append(f'| {name} | {cores} | {middle("MB/s of CPU")} | {middle("MB/s of wall")} | ' +
                     ' | '.join(middle(f'{stage} MB/s') for stage in ('read', 'parse', 'tokenize', 'write')) + f' | {middle("peak MiB")} |')
-    one, two = (statistics.median(run['wall'] for run in results[case]) for case in cases[:2])
+    walls = [[run['wall'] for run in results[case]] for case in cases[:2]]
+    one, two = map(statistics.median, walls)
     per_core = statistics.median(run['MB/s of CPU'] for run in results[cases[0]])
     text += ['', 'Median of the rounds, lowest and highest. Stages: megabytes of jsonl per second of their own CPU time.', '',
-             f'- two cores over one, wall: {one / two:.2f}',
+             f'- two cores over one, wall: {ratios_of(walls[0], walls[1])}; two runs of one core each at the same time, of the same work twice, over one alone: '
+             f'{ratios_of([2 * wall for wall in walls[0]], together)}: what this machine gives to two processes that share nothing (median of the rounds, lowest and highest)',
+             '- seconds that the host took from both cores during a run, medians: '
+             f'{statistics.median(stolen[1]):.1f} of {one:.1f} on one core, {statistics.median(stolen[2]):.1f} of {two:.1f} on two, '
+             f'{statistics.median(stolen["together"]):.1f} of {statistics.median(together):.1f} with two runs at once',
              f'- tiktoken {peer["version"]}, its tokenizer alone on the same texts, one thread: {tiktoken_rate:.1f} MB/s of text; '
              f'the whole pipeline on one core is {per_core / tiktoken_rate:.1f} times that',
              *(f'- Megatron\'s preprocess_data_fast.py on {cores} core{"s" if cores > 1 else ""}, from lines that are unpacked already: '
@@ -145,8 +188,8 @@ def main():
                f'ours, from zstd, is {statistics.median(run["MB/s of wall"] for run in results[cases[cores - 1]]) * statistics.median(seconds) / (len(lines) * arguments.repeat / 1e6):.1f} times that'
                for cores, seconds in megatron_seconds.items() if seconds),
              f'- machine: {machine()}', f'- commit {commit(ROOT)}',
-             f'- load average before {load[0][0]:.1f}, after {load[1][0]:.1f}' +
-             ('; the machine was shared: rates of wall time and the scaling are not to be cited' if max(load[0][0], load[1][0]) > 2.5 else ''),
+             f'- load average before {load[0][0]:.1f} (of what ran until then), after {load[1][0]:.1f}' +
+             ('; the machine was shared: rates of wall time and the scaling are not to be cited' if load[1][0] > 2.5 else ''),
              f'- command: `{" ".join(["bench/data/pipeline.py"] + sys.argv[1:])}`']
     print('\n'.join(text))
     if arguments.report:

@@ -205,10 +205,8 @@ std::string Trainer::layout_lines() {
 }
 
 void Trainer::start() {
-  arenas_.emplace(Arenas::like(plan_.arenas, *backend_));
-  engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, *arenas_);
-  backend_scratch_.emplace("backend scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); });
-  backend_->set_scratch(kCompute, backend_scratch_->take({plan_.backend_scratch}, DType::u8));
+  memory_.emplace(plan_, *backend_);
+  engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, memory_->arenas);
   if (settings_.exp_manager.create_checkpoint_callback) {
     const CheckpointSettings& keep = settings_.exp_manager.checkpoint;
     writer_ = std::make_unique<CheckpointWriter>(folder_.checkpoints(), checkpoint_tensors(*engine_, CheckpointUse::save),

@@ -17,10 +17,8 @@ class EngineFixture {
       : backend_(std::move(backend)),
         mesh_(std::move(mesh)),
         plan_(plan_memory(settings, *backend_, micro_batches(settings.model, place.shape), place, &planned_)),
-        arenas_(Arenas::like(plan_.arenas, *backend_)),
-        scratch_("scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); }),
-        engine_(settings, *backend_, mesh_, arenas_) {
-    backend_->set_scratch(kCompute, scratch_.take({plan_.backend_scratch}, DType::u8));
+        memory_(plan_, *backend_),
+        engine_(settings, *backend_, mesh_, memory_.arenas) {
     engine_.initialise_weights();
   }
 
@@ -59,7 +57,7 @@ class EngineFixture {
 
   const MemoryPlan& plan() const { return plan_; }
   const StepLog& planned() const { return planned_; }
-  const Arenas& arenas() const { return arenas_; }
+  const Arenas& arenas() const { return memory_.arenas; }
 
  private:
   static int64_t micro_batches(const ModelSettings& model, const MeshShape& shape) {
@@ -70,8 +68,7 @@ class EngineFixture {
   Mesh mesh_;
   StepLog planned_;
   MemoryPlan plan_;
-  Arenas arenas_;
-  Arena scratch_;
+  RunMemory memory_;
   Engine engine_;
 };
 

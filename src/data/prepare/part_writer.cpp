@@ -15,6 +15,7 @@ using nlohmann::json;
 
 constexpr int64_t kMaxJournalBytes = int64_t{1} << 30;
 constexpr int64_t kDocumentBytes = sizeof(int32_t);
+constexpr int64_t kSyncBytes = int64_t{1} << 25;  // the disk writes while tokens are made, so that the end waits for this much
 
 std::string line_of(const PartState& state) {
   const json line = {{"next", {state.next.unit, state.next.block, state.next.byte, state.next.line}},
@@ -129,6 +130,7 @@ PartWriter::PartWriter(const PartFiles& files) : files_(files) {
   if (const auto state = read_part_state(files)) state_ = *state;
   if (state_.finished) return;
   tokens_ = open_at(files.tokens, state_.token_bytes);
+  on_their_way_ = state_.token_bytes;
   documents_ = open_at(files.documents, state_.documents * kDocumentBytes);
   // Written anew, so that it ends with a whole line that is true.
   const std::string line = line_of(state_);
@@ -157,6 +159,10 @@ void PartWriter::write(Block& block) {
   state_.input_bytes += static_cast<int64_t>(block.bytes.size());
   state_.text_bytes += block.text_bytes;
   state_.tally.add(block.tally);
+  if (state_.token_bytes - on_their_way_ >= kSyncBytes) {
+    tokens_->start_sync(on_their_way_, state_.token_bytes - on_their_way_);
+    on_their_way_ = state_.token_bytes;
+  }
 }
 
 void PartWriter::save() { journal_->write(line_of(state_)); }

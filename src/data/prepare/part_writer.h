@@ -49,6 +49,7 @@ class PartWriter {
  private:
   PartFiles files_;
   PartState state_;
+  int64_t on_their_way_ = 0;  // bytes of tokens that the system was asked to write to the disk
   std::optional<File> tokens_, documents_, journal_;
 };
 

@@ -25,6 +25,14 @@ class Pipeline::Lane final : public BlockSink {
   explicit Lane(Pipeline& pipeline)
       : pipeline_(pipeline), reader_(pipeline.settings_.reader, *this, pipeline.progress_.bytes_read) {}
 
+  // The thread of the lane works with it on blocks, too.
+  void set_worker(BlockWorker& worker) { worker_ = &worker; }
+  void help(const Job& job) {
+    const double start = thread_seconds();
+    pipeline_.work_on(job, *worker_);
+    helped_seconds_ += thread_seconds() - start;
+  }
+
   void run_part(int64_t number) {
     const Plan& plan = pipeline_.plan_;
     const Part& part = plan.parts[static_cast<size_t>(number)];
@@ -78,9 +86,10 @@ class Pipeline::Lane final : public BlockSink {
   }
 
   double write_seconds() const { return write_seconds_; }
+  double helped_seconds() const { return helped_seconds_; }
 
-  Block* fresh() override { return pipeline_.take_free_block(); }
-  bool may_grow(Block&) override { return pipeline_.take_large(); }
+  Block* fresh() override { return pipeline_.take_free_block(*this); }
+  bool may_grow(Block&) override { return pipeline_.take_large(*this); }
   void put(Block* block) override {
     block->number = put_++;
     pipeline_.add_job({block, this});
@@ -97,6 +106,8 @@ class Pipeline::Lane final : public BlockSink {
   }
 
   void wait_until_written() {
+    while (pipeline_.help(*this)) continue;
+    // Those that are left are in the hands of other workers.
     std::unique_lock lock(mutex_);
     written_.wait(lock, [&] { return !writing_ && (next_ == put_ || pipeline_.state_ == State::failed); });
   }
@@ -121,6 +132,8 @@ class Pipeline::Lane final : public BlockSink {
   BlockReader reader_;
   std::optional<PartWriter> writer_;
   int64_t put_ = 0;  // blocks handed to the workers
+  BlockWorker* worker_ = nullptr;
+  double helped_seconds_ = 0;
 
   std::mutex mutex_;
   std::condition_variable written_;
@@ -143,8 +156,8 @@ bool Pipeline::run(const std::vector<int64_t>& parts, const std::function<bool()
   for (int64_t i = 0; i < settings_.lanes; ++i) lanes_.push_back(std::make_unique<Lane>(*this));
   {
     std::vector<std::jthread> threads;
-    for (const auto& lane : lanes_) threads.emplace_back([this, &lane = *lane] { read(lane); });
-    for (int64_t i = 0; i < settings_.workers; ++i) threads.emplace_back([this] { work(); });
+    for (const auto& lane : lanes_) threads.emplace_back([this, lane = lane.get()] { work(lane); });
+    for (int64_t i = settings_.lanes; i < settings_.workers; ++i) threads.emplace_back([this] { work(nullptr); });
     std::unique_lock lock(mutex_);
     while (!lanes_changed_.wait_for(lock, kWatchInterval, [&] { return lanes_at_work_ == 0; })) {
       lock.unlock();
@@ -158,42 +171,51 @@ bool Pipeline::run(const std::vector<int64_t>& parts, const std::function<bool()
   return state_ == State::running;
 }
 
-// The thread of a lane.
-void Pipeline::read(Lane& lane) {
+// The thread of a worker, with a lane or without.
+void Pipeline::work(Lane* lane) {
+  std::optional<BlockWorker> worker;
+  double start = 0;
   try {
-    for (;;) {
-      std::unique_lock lock(mutex_);
-      if (state_ != State::running || parts_.empty()) break;
-      const int64_t part = parts_.front();
-      parts_.pop_front();
-      lock.unlock();
-      lane.run_part(part);
+    worker.emplace(settings_.worker, tokenizer_);
+    start = thread_seconds();
+    if (lane != nullptr) {
+      lane->set_worker(*worker);
+      read_parts(*lane);
     }
   } catch (...) {
     fail(std::current_exception());
   }
+  if (lane != nullptr) {
+    const std::lock_guard lock(mutex_);
+    times_.read += thread_seconds() - start - lane->helped_seconds();
+    --lanes_at_work_;
+    lanes_changed_.notify_all();
+  }
+  if (!worker) return;
+  for (Job job = take_job(); job.block != nullptr; job = take_job()) work_on(job, *worker);
   const std::lock_guard lock(mutex_);
-  times_.read += thread_seconds();
-  --lanes_at_work_;
-  lanes_changed_.notify_all();
+  times_.parse += worker->times().parse;
+  times_.tokenize += worker->times().tokenize;
 }
 
-// The thread of a worker.
-void Pipeline::work() {
-  WorkerTimes times;
+void Pipeline::read_parts(Lane& lane) {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    if (state_ != State::running || parts_.empty()) return;
+    const int64_t part = parts_.front();
+    parts_.pop_front();
+    lock.unlock();
+    lane.run_part(part);
+  }
+}
+
+void Pipeline::work_on(const Job& job, BlockWorker& worker) {
   try {
-    BlockWorker worker(settings_.worker, tokenizer_);
-    for (Job job = take_job(); job.block != nullptr; job = take_job()) {
-      worker.work(*job.block);
-      job.lane->complete(job.block);
-    }
-    times = worker.times();
+    worker.work(*job.block);
+    job.lane->complete(job.block);
   } catch (...) {
     fail(std::current_exception());
   }
-  const std::lock_guard lock(mutex_);
-  times_.parse += times.parse;
-  times_.tokenize += times.tokenize;
 }
 
 void Pipeline::set_state(State state) {
@@ -214,21 +236,57 @@ void Pipeline::fail(std::exception_ptr error) {
   set_state(State::failed);
 }
 
-Block* Pipeline::take_free_block() {
-  std::unique_lock lock(mutex_);
-  free_changed_.wait(lock, [&] { return !free_.empty() || state_ != State::running; });
-  if (state_ != State::running) return nullptr;
-  Block* const block = free_.back();
-  free_.pop_back();
-  return block;
+// Works on a block that waits; false: there is none.
+bool Pipeline::help(Lane& lane) {
+  Job job;
+  {
+    const std::lock_guard lock(mutex_);
+    if (jobs_.empty() || state_ == State::failed) return false;
+    job = jobs_.front();
+    jobs_.pop_front();
+  }
+  lane.help(job);
+  return true;
 }
 
-bool Pipeline::take_large() {
+Block* Pipeline::take_free_block(Lane& lane) {
+  const auto others = static_cast<size_t>(settings_.workers - settings_.lanes);
   std::unique_lock lock(mutex_);
-  free_changed_.wait(lock, [&] { return !large_taken_ || state_ != State::running; });
-  if (state_ != State::running) return false;
-  large_taken_ = true;
-  return true;
+  while (state_ == State::running) {
+    // While this thread works on a block the others have two each.
+    const bool others_have_enough = jobs_.size() > 2 * others;
+    if (!free_.empty() && !others_have_enough) {
+      Block* const block = free_.back();
+      free_.pop_back();
+      return block;
+    }
+    if (jobs_.empty()) {
+      free_changed_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    help(lane);
+    lock.lock();
+  }
+  return nullptr;
+}
+
+bool Pipeline::take_large(Lane& lane) {
+  std::unique_lock lock(mutex_);
+  while (state_ == State::running) {
+    if (!large_taken_) {
+      large_taken_ = true;
+      return true;
+    }
+    if (jobs_.empty()) {
+      free_changed_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    help(lane);
+    lock.lock();
+  }
+  return false;
 }
 
 void Pipeline::free_block(Block* block) {

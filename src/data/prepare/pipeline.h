@@ -1,5 +1,7 @@
 // Readers, workers and writers at work on parts. A lane reads one part at a time, cuts it into blocks and gives them to the
 // workers, who serve all lanes; whoever finishes the block that a part's file needs next writes it, and those after it that wait.
+// The first workers have a lane each: they read when few blocks are waiting for the others, and else work on blocks as all do, so
+// that there are as many threads as workers and none of them waits for another's turn on a core.
 #pragma once
 
 #include <atomic>
@@ -59,12 +61,14 @@ class Pipeline {
     failed,    // everything is dropped
   };
 
-  void read(Lane& lane);
-  void work();
+  void work(Lane* lane);
+  void read_parts(Lane& lane);
+  void work_on(const Job& job, BlockWorker& worker);
   void set_state(State state);
   void fail(std::exception_ptr error);
-  Block* take_free_block();
-  bool take_large();
+  Block* take_free_block(Lane& lane);
+  bool take_large(Lane& lane);
+  bool help(Lane& lane);
   void free_block(Block* block);
   void add_job(Job job);
   Job take_job();

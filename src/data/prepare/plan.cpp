@@ -29,8 +29,10 @@ uint32_t checksum_of(const Tokenizer& tokenizer) {
   uint32_t sum = 0;
   for (int32_t token = 0; token < tokenizer.vocabulary(); ++token)
     sum = crc32c(bytes_of(tokenizer.decode({&token, 1}) + '\n'), sum);
-  const std::vector<int32_t> probe = tokenizer.encode(kProbe);
-  return crc32c(std::as_bytes(std::span(probe)), sum);
+  // An encoder of its own, which goes again: the one that Tokenizer::encode keeps would take its memory for the whole run.
+  TokenBuffer probe;
+  tokenizer.make_encoder()->encode(kProbe, probe);
+  return crc32c(std::as_bytes(probe.tokens()), sum);
 }
 
 json identity_of(const PrepareSettings& settings, const Plan& plan, const Tokenizer& tokenizer) {

@@ -9,25 +9,6 @@ namespace {
 constexpr size_t kBlocksAtATime = 64;       // of 64 bytes: what is kept of their words stays in the nearest caches
 constexpr size_t kMaxElsewhere = 1 << 20;   // in tokens: 4 MiB
 constexpr size_t kMoreElsewhere = 1 << 17;  // what one run of words can add to it
-constexpr size_t kLongestKept = 256;        // bytes; longer words rarely come twice
-
-WordKey long_key_of(std::string_view word) {
-  constexpr uint64_t kFirst = 0x9E3779B97F4A7C15U, kSecond = 0xC2B2AE3D27D4EB4FU;
-  WordKey key{word.size() * kFirst, word.size() * kSecond};
-  for (size_t at = 0;; at += 8) {
-    at = std::min(at, word.size() - 8);  // the last eight bytes may overlap those before them
-    uint64_t eight = 0;
-    std::memcpy(&eight, word.data() + at, 8);
-    key.low = (key.low ^ eight) * kFirst;
-    key.low ^= key.low >> 32;
-    key.high = (key.high + eight) * kSecond;
-    key.high ^= key.high >> 29;
-    if (at + 8 == word.size()) break;
-  }
-  // No length of a short word, and not the mark of words kept elsewhere.
-  key.high = (key.high >> 8) | uint64_t{0x40} << 56;
-  return key;
-}
 
 int32_t* write_tokens(const WordEntry& entry, int32_t* out) {
   for (size_t i = 0; i < entry.count; ++i)
@@ -83,11 +64,13 @@ void BpeEncoder::encode(std::string_view text, TokenBuffer& tokens) {
 
 int32_t* BpeEncoder::missed(void* encoder, const char* word, size_t length, WordKey key, int32_t* out) {
   auto& self = *static_cast<BpeEncoder*>(encoder);
-  return length > WordTable::kMaxBytes ? self.encode_long_word({word, length}, out) : self.encode_word({word, length}, key, out);
+  return length > WordTable::kMaxBytes ? self.encode_long_word({word, length}, key, out)
+                                       : self.encode_word({word, length}, key, out);
 }
 
 int32_t* BpeEncoder::encode_final(const char* word, size_t length, int32_t* out) {
-  return missed(this, word, length, length > WordTable::kMaxBytes ? WordKey{} : WordTable::key_of(word, length), out);
+  return missed(this, word, length, length > WordTable::kMaxBytes ? long_key_of(word, length) : WordTable::key_of(word, length),
+                out);
 }
 
 int32_t* BpeEncoder::encode_word(std::string_view word, WordKey key, int32_t* out) {
@@ -106,10 +89,9 @@ void BpeEncoder::keep(WordKey key, uint64_t hash, std::span<const int32_t> token
     words_.insert_elsewhere(key, hash, keep_elsewhere({}, tokens));
 }
 
-// A long word is kept under a key made of its hash; its bytes, kept with the tokens, decide.
-int32_t* BpeEncoder::encode_long_word(std::string_view word, int32_t* out) {
-  if (word.size() > kLongestKept) return out + model_.merge_word(word, out, scratch_, kernels_);
-  const WordKey key = long_key_of(word);
+// The key of a long word is a hash; its bytes, kept with the tokens, decide.
+int32_t* BpeEncoder::encode_long_word(std::string_view word, WordKey key, int32_t* out) {
+  if (word.size() > WordTable::kLongestKept) return out + model_.merge_word(word, out, scratch_, kernels_);
   const uint64_t hash = WordTable::hash_of(key);
   if (const WordEntry* entry = words_.find(key, hash)) {
     const uint32_t where = where_of(*entry);
@@ -122,9 +104,12 @@ int32_t* BpeEncoder::encode_long_word(std::string_view word, int32_t* out) {
 
 // elsewhere_ has, for each: the number of bytes and of tokens, in 16 bits each; the tokens; the bytes.
 int32_t* BpeEncoder::copy_elsewhere(uint32_t where, int32_t* out) const {
-  const int32_t count = elsewhere_[where] & 0xFFFF;
+  const size_t count = static_cast<size_t>(elsewhere_[where]) & 0xFFFF;
   const int32_t* from = &elsewhere_[where + 1];
-  for (int32_t i = 0; i < count; ++i) out[i] = from[i];
+  // As many as there may be slack for, whatever the count: how often a loop runs cannot be foretold.
+  std::memcpy(out, from, TokenBuffer::kSlack * sizeof(int32_t));
+  if (count > TokenBuffer::kSlack) [[unlikely]]
+    std::copy(from + TokenBuffer::kSlack, from + count, out + TokenBuffer::kSlack);
   return out + count;
 }
 

@@ -25,7 +25,7 @@ class BpeEncoder {
   static int32_t* missed(void* encoder, const char* word, size_t length, WordKey key, int32_t* out);
   int32_t* encode_final(const char* word, size_t length, int32_t* out);  // of the last bytes, where whole keys cannot be loaded
   int32_t* encode_word(std::string_view word, WordKey key, int32_t* out);
-  int32_t* encode_long_word(std::string_view word, int32_t* out);
+  int32_t* encode_long_word(std::string_view word, WordKey key, int32_t* out);
   void keep(WordKey key, uint64_t hash, std::span<const int32_t> tokens);
   int32_t* copy_elsewhere(uint32_t where, int32_t* out) const;
   std::string_view word_elsewhere(uint32_t where) const;

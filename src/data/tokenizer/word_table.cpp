@@ -1,5 +1,6 @@
 #include "data/tokenizer/word_table.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -29,9 +30,11 @@ WordKey WordTable::key_of(const char* word, size_t length) {
 
 WordEntry WordTable::make_entry(WordKey key, std::span<const int32_t> tokens) {
   CHECK(tokens.size() <= WordEntry::kMaxTokens);
+  uint64_t wide[WordEntry::kMaxTokens] = {};
+  std::ranges::copy(tokens, wide);
+  const uint64_t packed[] = {wide[0] | wide[1] << 24 | wide[2] << 48, wide[2] >> 16 | wide[3] << 8 | wide[4] << 32};
   WordEntry entry{.key = key, .tokens = {}, .count = static_cast<uint8_t>(tokens.size())};
-  for (size_t i = 0; i < tokens.size(); ++i)
-    for (size_t byte = 0; byte < 3; ++byte) entry.tokens[3 * i + byte] = static_cast<uint8_t>(tokens[i] >> 8 * byte);
+  std::memcpy(entry.tokens, packed, sizeof entry.tokens);
   return entry;
 }
 

@@ -1,5 +1,5 @@
-// Words of up to 15 bytes and their tokens, in a table laid out for the search loop of kernels/: an entry is half a cache line,
-// and a word is in one of the four of two neighbouring lines.
+// Words and their tokens, in a table laid out for the search loop of kernels/: an entry is half a cache line, and a word is in
+// one of the four of two neighbouring lines.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// The bytes of a word, zeros after them, and its length in the last byte. Length 16 stands for a word that is too long.
+// Of a word of up to 15 bytes: these, zeros after them, and its length in the last byte. Of a longer one: see long_key_of.
 struct WordKey {
   uint64_t low = 0, high = 0;
   bool operator==(const WordKey&) const = default;
@@ -27,7 +27,8 @@ static_assert(sizeof(WordEntry) == 32);
 
 class WordTable {
  public:
-  static constexpr size_t kMaxBytes = 15;
+  static constexpr size_t kMaxBytes = 15;      // that a key can hold
+  static constexpr size_t kLongestKept = 256;  // bytes; longer words rarely come twice
   static constexpr size_t kWays = 4;
 
   static constexpr uint32_t kBits = 19;  // 16 MiB
@@ -63,6 +64,26 @@ class WordTable {
 
   LargeArray<WordEntry> entries_;
 };
+
+// The key of a word of more than WordTable::kMaxBytes: a hash of its bytes, or of none of them if it is too long to be kept.
+// Static: it is compiled anew for every instruction set that uses it.
+[[gnu::always_inline]] static inline WordKey long_key_of(const char* word, size_t length) {
+  constexpr uint64_t kFirst = 0x9E3779B97F4A7C15U, kSecond = 0xC2B2AE3D27D4EB4FU;
+  WordKey key{length * kFirst, length * kSecond};
+  for (size_t at = 0; length <= WordTable::kLongestKept; at += 8) {
+    if (at > length - 8) at = length - 8;  // the last eight bytes may overlap those before them
+    uint64_t eight = 0;
+    __builtin_memcpy(&eight, word + at, 8);
+    key.low = (key.low ^ eight) * kFirst;
+    key.low ^= key.low >> 32;
+    key.high = (key.high + eight) * kSecond;
+    key.high ^= key.high >> 29;
+    if (at + 8 == length) break;
+  }
+  // No length of a short word, and not the mark of words kept elsewhere.
+  key.high = (key.high >> 8) | uint64_t{0x40} << 56;
+  return key;
+}
 
 inline bool is_elsewhere(const WordEntry& entry) { return (entry.key.high & WordTable::kElsewhere) != 0; }
 

@@ -97,13 +97,13 @@ SplitResult split_gpt2(SplitState& state, const CharClassTable& table, const uin
 constexpr size_t kBatch = 64;  // words whose entries are fetched before the first is looked at
 
 struct KeyMasks {
-  WordKey keep[17], length[17];
+  WordKey keep[WordTable::kMaxBytes + 1], length[WordTable::kMaxBytes + 1];
 };
 constexpr KeyMasks make_key_masks() {
   KeyMasks masks{};
-  for (uint64_t length = 0; length <= 16; ++length) {
+  for (uint64_t length = 0; length <= WordTable::kMaxBytes; ++length) {
     const uint64_t low = length < 8 ? length : 8, high = length > 8 ? length - 8 : 0;
-    if (length < 16) masks.keep[length] = {low == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * low) - 1, (uint64_t{1} << 8 * high) - 1};
+    masks.keep[length] = {low == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * low) - 1, (uint64_t{1} << 8 * high) - 1};
     masks.length[length] = {0, length << 56};
   }
   return masks;
@@ -111,10 +111,11 @@ constexpr KeyMasks make_key_masks() {
 alignas(64) constexpr KeyMasks kKeyMasks = make_key_masks();
 
 [[gnu::always_inline]] inline WordKey load_key(const char* word, uint32_t length) {
+  if (length > WordTable::kMaxBytes) [[unlikely]]
+    return long_key_of(word, length);
   WordKey key;
   std::memcpy(&key, word, sizeof key);
-  const uint32_t row = length < 16 ? length : 16;
-  return {key.low & kKeyMasks.keep[row].low, (key.high & kKeyMasks.keep[row].high) | kKeyMasks.length[row].high};
+  return {key.low & kKeyMasks.keep[length].low, (key.high & kKeyMasks.keep[length].high) | kKeyMasks.length[length].high};
 }
 
 [[gnu::always_inline]] inline int32_t* write_tokens(const WordEntry& entry, int32_t* out) {

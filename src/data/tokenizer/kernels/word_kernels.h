@@ -41,7 +41,7 @@ struct SplitResult {
 
 // Known words of a text. `starts` has words + 1 places relative to text; 16 bytes are readable from each but the last. A word
 // that is not at its first place in the table is given to `missed`, which writes its tokens and returns where the next go. Its
-// key is that of WordTable::key_of where it has at most WordTable::kMaxBytes.
+// key is that of WordTable::key_of where it has at most WordTable::kMaxBytes, else that of long_key_of.
 struct WordSearch {
   const char* text;
   const uint32_t* starts;
