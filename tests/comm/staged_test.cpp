@@ -170,6 +170,7 @@ TEST(StagedTimeout, NamesWhatIsUnderWay) {
   StagedBackend backend(device, device, *progress);
   StagedGroup group("dp", 1, {0, 1}, *transports[0], backend);
   Values values(backend, std::vector<float>(4));
+  waits_for_compute(backend, kDataParallel);
   group.all_reduce(kDataParallel, values.tensor, Reduce::sum);  // nobody else comes
   try {
     backend.wait(kCompute, backend.record(kDataParallel, "gradients_reduced"));
