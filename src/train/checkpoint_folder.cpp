@@ -97,10 +97,10 @@ NewestCheckpoint find_latest(const std::filesystem::path& folder, const std::fun
     if (ranks != nullptr) trouble = ranks->first_of("checkpoint", trouble);
     if (trouble.empty()) {
       newest.checkpoint = std::move(candidate);
-      for (std::string& line : newest.skipped) line.append("; using ").append(name);
+      for (std::string& line : newest.skipped) line += "; using " + name;
       return newest;
     }
-    newest.skipped.push_back(name + ": " + trouble);
+    newest.skipped.push_back(fmt::format("{}: {}", name, trouble));
   }
   if (!newest.skipped.empty())
     throw Failure("no checkpoint in {} can be used: {}", folder.string(), fmt::join(newest.skipped, "; "));
