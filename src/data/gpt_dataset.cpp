@@ -10,6 +10,16 @@ GptDataset::GptDataset(std::shared_ptr<const Corpus> corpus, GptIndex index, con
                        std::string name)
     : corpus_(std::move(corpus)), index_(std::move(index)), request_(request), vocabulary_(vocabulary), name_(std::move(name)) {}
 
+// A sample of many short documents is all over the files: where the system has none of it in memory, a read of the disk for each.
+void GptDataset::ask_for_documents(const TokenPosition& begin, const TokenPosition& end) const {
+  constexpr int64_t kFew = 16, kMost = 4096;
+  const int64_t last = std::min({end.document_position, begin.document_position + kMost, index_.document_index.size() - 1});
+  if (begin.document_position < 0 || last - begin.document_position < kFew) return;
+  const int64_t documents = corpus_->document_lengths().size();
+  for (int64_t at = begin.document_position; at <= last; ++at)
+    if (const int64_t document = index_.document_index[at]; document >= 0 && document < documents) corpus_->ask_for(document);
+}
+
 int64_t GptDataset::read(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const {
   const DocumentLengths lengths = corpus_->document_lengths();
   int64_t count = 0;
@@ -51,6 +61,7 @@ void GptDataset::sample(int64_t index, std::span<int32_t> tokens, std::span<int3
   TokenPosition at = index_.position(number, lengths, request_);
   TokenPosition end = index_.position(number + 1, lengths, request_);
   end.offset += request_.extra();
+  ask_for_documents(at, end);
 
   // tokens: x[0] .. x[T-1]; targets: x[1] .. x[T], where there is no x[T] without the extra token.
   const int64_t first = read(at, end, tokens.first(1));

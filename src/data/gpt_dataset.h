@@ -26,6 +26,7 @@ class GptDataset final : public Dataset {
   const GptIndex& index() const { return index_; }
 
  private:
+  void ask_for_documents(const TokenPosition& begin, const TokenPosition& end) const;
   // Reads on from `at`, across documents, up to `end`; returns how many tokens there were.
   int64_t read(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const;
   void check_tokens(std::span<const int32_t> tokens, int64_t index) const;
