@@ -16,8 +16,9 @@ void GptDataset::ask_for_documents(const TokenPosition& begin, const TokenPositi
   const int64_t last = std::min({end.document_position, begin.document_position + kMost, index_.document_index.size() - 1});
   if (begin.document_position < 0 || last - begin.document_position < kFew) return;
   const int64_t documents = corpus_->document_lengths().size();
-  for (int64_t at = begin.document_position; at <= last; ++at)
-    if (const int64_t document = index_.document_index[at]; document >= 0 && document < documents) corpus_->ask_for(document);
+  for (const auto ask : {&Corpus::ask_for_place, &Corpus::ask_for_tokens})
+    for (int64_t at = begin.document_position; at <= last; ++at)
+      if (const int64_t document = index_.document_index[at]; document >= 0 && document < documents) (*corpus_.*ask)(document);
 }
 
 int64_t GptDataset::read(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const {

@@ -112,9 +112,13 @@ std::span<const std::byte> IndexedDataset::token_bytes(Range sequences) const {
 
 int64_t IndexedDataset::tokens(Range sequences) const { return std::ssize(token_bytes(sequences)) / size_of(type_); }
 
-void IndexedDataset::ask_for(int64_t sequence) const {
+void IndexedDataset::ask_for_place(int64_t sequence) const {
   ask_for_page(lengths_ + 4 * sequence);
   ask_for_page(pointers_ + 8 * sequence);
+}
+
+void IndexedDataset::ask_for_tokens(int64_t sequence) const {
+  if (const int64_t at = pointer(sequence); at >= 0 && at < bin_bytes()) ask_for_page(bin_.bytes().data() + at);
 }
 
 void IndexedDataset::read(int64_t sequence, int64_t offset, std::span<int32_t> tokens) const {
