@@ -1,5 +1,6 @@
 # The CUDA backend, a module that the program loads when it finds a GPU. Built where a CUDA compiler, cuBLASLt, cuDNN and the headers of cudnn-frontend are found; one line says what
 # is missing otherwise. TRIREME_CUDA_ARCHITECTURES cuts the build down to the GPUs at hand, e.g. 90a.
+option(TRIREME_CUDA "Build the CUDA backend where its tools are found" ON)
 set(TRIREME_CUDA_ARCHITECTURES "" CACHE STRING "GPUs to build for; empty: all that Trireme knows and the compiler can")
 
 function(trireme_find_cuda result)
@@ -24,9 +25,12 @@ function(trireme_find_cuda result)
   set(${result} TRUE PARENT_SCOPE)
 endfunction()
 
-find_package(CUDAToolkit QUIET)
-trireme_find_cuda(TRIREME_CUDA)
 if(NOT TRIREME_CUDA)
+  return()
+endif()
+find_package(CUDAToolkit QUIET)
+trireme_find_cuda(found)
+if(NOT found)
   return()
 endif()
 

@@ -26,6 +26,8 @@ CASES = ['126m:1:8', '126m:4:4', '126m:16:4', '126m:32:4', '1.3b:8:4', '5b:4:4',
 PRECISIONS = {'bf16': [], 'fp8': ['model.fp8=true', 'model.fp8_hybrid=true']}
 MODES = ['default', 'reduce-overhead']
 WARM_UP = 5  # steps that summary.json leaves out
+UNITS = {'B': 2**-30, 'KiB': 2**-20, 'MiB': 2**-10, 'GiB': 1}
+PEER_STATE_BYTES = 2 + 2 + 4  # of a parameter: weight, gradient and two moments in bf16
 
 
 class RunFailed(Exception):
@@ -53,21 +55,45 @@ def train(arguments, case, precision, log, *options):
         return json.loads((Path(folder) / 'summary.json').read_text())
 
 
-def ours(arguments, case, precision, log):
+def our_memory(log):
+    """GiB of (state, the rest) as the start-up line announces it, which tests hold against what was measured. State is the bf16
+    weights, f32 gradients, masters and moments; FP8 copies of weights count as the rest, as they do for the peer, and so do
+    activations and scratch. The driver and the libraries are left out: PyTorch's figure does not have them."""
+    line = re.findall(r'^memory  parameters .*$', '\n'.join(log), re.MULTILINE)[-1]
+    parts = {name: float(size) * UNITS[unit] for name, size, unit in re.findall(r'(\w+) ([\d.]+) (B|KiB|MiB|GiB)', line)}
+    state = parts['gradients'] / 2 + parts['gradients'] + parts['masters'] + parts['states']
+    return state, parts['parameters'] - parts['gradients'] / 2 + parts['activations'] + parts['scratch']
+
+
+def ours(arguments, case, precision, log, memory):
     """From the median step, as the peer's rate is."""
     model, micro_batch, accumulation = case.split(':')
     summary = train(arguments, case, precision, log)
     tokens = int(micro_batch) * int(accumulation) * 2048
+    memory['trireme'] = our_memory(log)
     return {'trireme': tokens / summary['step_seconds']['median']}
 
 
-def peers(arguments, case, precision, log):
+def peers(arguments, case, precision, log, memory):
     """All modes in one process, as the peer offers it."""
     options = ['--fp8'] if precision == 'fp8' else []
     output = run_logged([arguments.python, arguments.peer, '--modes', ','.join(arguments.modes), '--steps', arguments.steps,
                          *options, case], log)
-    found = dict(re.findall(r'^PEER torch .* mode=(\S+) .*tok/s=(\d+)', output, re.MULTILINE))
-    return {f'torch {mode}': float(found[mode]) for mode in arguments.modes if mode in found}
+    found = re.findall(r'^PEER torch .* mode=(\S+) .*tok/s=(\d+) .*mem_GiB=([\d.]+)', output, re.MULTILINE)
+    for mode, _, peak in found:
+        if 'trireme' in memory:
+            state = memory['trireme'][0] / (2 + 4 + 4 + 8) * PEER_STATE_BYTES
+            memory[f'torch {mode}'] = (state, float(peak) - state)
+    return {f'torch {mode}': float(rate) for mode, rate, _ in found}
+
+
+def memory_table(memory):
+    lines = ['GiB of weights, gradients, masters and moments + all else (activations, scratch, FP8 copies).', '',
+             '| case | precision | program | state | all else | total |', '|---|---|---|---|---|---|']
+    for (case, precision), programs in memory.items():
+        lines += [f'| {case} | {precision} | {name} | {state:.1f} | {rest:.1f} | {state + rest:.1f} |'
+                  for name, (state, rest) in programs.items()]
+    return '\n'.join(lines)
 
 
 def measure(arguments, log, keep):
@@ -75,20 +101,21 @@ def measure(arguments, log, keep):
     is called after every run: what was measured is not lost when a later one is cut short."""
     names = ['trireme', *(f'torch {mode}' for mode in arguments.modes)]
     results = {(case, precision): {name: [] for name in names} for case in arguments.cases for precision in arguments.precisions}
+    memory = {key: {} for key in results}
     failures = []
     for number in range(1, arguments.rounds + 1):
         for case, precision in results:
             for contestant in [ours, peers][::1 if number % 2 else -1]:
                 log.append(f'\n== round {number} {case} {precision} {contestant.__name__}')
                 try:
-                    for name, rate in contestant(arguments, case, precision, log).items():
+                    for name, rate in contestant(arguments, case, precision, log, memory[case, precision]).items():
                         results[case, precision][name].append(rate)
                         print(f'round {number} {case} {precision} {name}: {rate:.0f} tokens/s', file=sys.stderr, flush=True)
                 except RunFailed as failure:
                     failures.append(f'round {number} {case} {precision} {contestant.__name__}: {failure}')
                     print(failures[-1], file=sys.stderr, flush=True)
-                keep(results, failures)
-    return results, failures
+                keep(results, memory, failures)
+    return results, memory, failures
 
 
 def trace_ops(arguments, log):
@@ -124,7 +151,7 @@ def main(command_line):
     arguments = arguments_of(command_line)
     log = []
     now = datetime.datetime.now(datetime.timezone.utc)
-    name = f'{now:%Y-%m-%d-%H%M}'
+    name = f'{now:%Y-%m-%d-%H%M%S}'
     gpu = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version,memory.total', '--format=csv,noheader'],
                          capture_output=True, text=True).stdout.strip()
     facts = [f'command: `bench/gpu/compare.py {shlex.join(command_line)}`', f'commit: {arguments.commit or commit(ROOT)}',
@@ -133,18 +160,18 @@ def main(command_line):
              'ours keeps fp32 masters, moments and gradients; the peer keeps all of them in bf16']
     arguments.reports.mkdir(parents=True, exist_ok=True)
 
-    def keep(results, failures, tables=''):
+    def keep(results, memory, failures, tables=''):
         text = table(results, ['trireme', *(f'torch {mode}' for mode in arguments.modes)])
         report = ['# GPU training against PyTorch', '', 'Tokens per second: median of the rounds (lowest-highest).', '', text, '',
-                  *(f'- {fact}' for fact in facts), *(f'- failed: {failure}' for failure in failures),
+                  memory_table(memory), '', *(f'- {fact}' for fact in facts), *(f'- failed: {failure}' for failure in failures),
                   f'- raw output of every run: [{name}.log]({name}.log)', tables]
         (arguments.reports / f'{name}.md').write_text(without_machine_names('\n'.join(report)) + '\n')
         (arguments.reports / f'{name}.log').write_text(without_machine_names('\n'.join(log).lstrip()) + '\n')
         return text
 
-    results, failures = measure(arguments, log, keep)
+    results, memory, failures = measure(arguments, log, keep)
     tables = trace_ops(arguments, log) if arguments.trace_ops else ''
-    print(keep(results, failures, tables))
+    print(keep(results, memory, failures, tables))
     worst = min((ratio for rates in results.values() if (ratio := ratio_to_best(rates))), default=None)
     if worst is not None:
         print(f'lowest ratio {worst:.3f}; {arguments.reports / name}.md')

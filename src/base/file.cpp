@@ -103,9 +103,7 @@ void File::sync() {
   if (retried([&] { return ::fsync(descriptor_); }) != 0) fail("write to disk", path_);
 }
 
-void File::start_sync(int64_t offset, int64_t bytes) {
-  ::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE);
-}
+void File::start_sync(int64_t offset, int64_t bytes) { ::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE); }
 
 // Reads to the end instead of trusting the size, which is 0 for pipes and the files of /proc.
 std::string read_file(const std::filesystem::path& path, int64_t limit) {

@@ -1,7 +1,6 @@
 #include "comm/local_transport.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 
@@ -43,7 +42,7 @@ bool LocalTransport::done(Ticket ticket) {
       continue;
     }
     CHECK_EQ(queue.front().size(), waiting->to.size());
-    std::memcpy(waiting->to.data(), queue.front().data(), queue.front().size());
+    std::ranges::copy(queue.front(), waiting->to.begin());
     queue.pop_front();
     waiting = waiting_.erase(waiting);
   }

@@ -39,7 +39,7 @@ class NcclGroup final : public Communicator {
  private:
   struct Edge {
     int channel = 0, from = 0, to = 0;
-    auto operator<=>(const Edge&) const = default;
+    auto operator<=>(const Edge&) const = default;  // NOLINT(modernize-use-nullptr): it takes what is generated for a mistake
   };
 
   NcclUniqueId share_id();

@@ -27,7 +27,7 @@ std::string transport_of(std::string_view way) {
 }
 
 std::string trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" "), end = text.find_last_not_of(" \r");
+  const size_t begin = text.find_first_not_of(' '), end = text.find_last_not_of(" \r");
   return begin == text.npos ? "" : std::string(text.substr(begin, end - begin + 1));
 }
 

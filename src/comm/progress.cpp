@@ -45,8 +45,8 @@ size_t Progress::index_of(Stream stream) {
 
 void Progress::enqueue(const Call& call) {
   {
-    const std::lock_guard lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
+    std::unique_lock lock(mutex_);
+    if (error_) leave(lock);
     Queue& queue = queues_[index_of(call.stream)];
     queue.entries.push_back({.call = call, .started = false, .number = 0, .not_before = {}});
     queue.enqueued += 1;
@@ -78,8 +78,8 @@ void Progress::note_time(Stream stream, double* seconds) {
 void Progress::collect_times() {
   std::unique_lock lock(mutex_);
   if (!moved_.wait_for(lock, timeout_, [&] { return error_ || times_awaited_ == 0; }))
-    throw Failure("waited {} s for the times of calls between ranks", timeout_.count());
-  if (error_) std::rethrow_exception(error_);
+    fail_with(std::make_exception_ptr(Failure("waited {} s for the times of calls between ranks", timeout_.count())));
+  if (error_) leave(lock);
 }
 
 bool Progress::reached(const Event& event) const {
@@ -93,9 +93,11 @@ void Progress::synchronize(const Event& event) {
   if (!moved_.wait_for(lock, timeout_, arrived)) {
     const Entry entry = blocking(event.stream);
     lock.unlock();
-    throw Failure("{}", timeout_text(event, entry));
+    const std::string text = timeout_text(event, entry);
+    lock.lock();
+    fail_with(std::make_exception_ptr(Failure("{}", text)));
   }
-  if (error_) std::rethrow_exception(error_);
+  if (error_) leave(lock);
 }
 
 Progress::Entry Progress::blocking(Stream stream) const {
@@ -153,13 +155,24 @@ std::vector<CallCount> Progress::begun() const {
 
 void Progress::fail(std::exception_ptr error) {
   const std::lock_guard lock(mutex_);
+  fail_with(std::move(error));
+}
+
+void Progress::fail_with(std::exception_ptr error) {
   if (!error_) error_ = std::move(error);
+  work_.notify_all();
   moved_.notify_all();
 }
 
-void Progress::rethrow_failure() const {
-  const std::lock_guard lock(mutex_);
-  if (error_) std::rethrow_exception(error_);
+void Progress::leave(std::unique_lock<std::mutex>& lock) {
+  constexpr std::chrono::seconds kPatience{5};  // a transport whose other end is gone may not return
+  moved_.wait_for(lock, kPatience, [&] { return ended_; });
+  std::rethrow_exception(error_);
+}
+
+void Progress::rethrow_failure() {
+  std::unique_lock lock(mutex_);
+  if (error_) leave(lock);
 }
 
 bool Progress::advance(Queue& queue) {
@@ -201,26 +214,33 @@ bool Progress::advance(Queue& queue) {
   return true;
 }
 
-void Progress::run() {
+void Progress::carry_out_calls() {
   Patience patience;
-  try {
-    while (true) {
-      {
-        std::unique_lock lock(mutex_);
-        work_.wait(lock, [&] { return stop_ || left_ > 0; });
-        if (stop_) return;
-      }
-      bool moved = false;
-      for (Queue& queue : queues_)
-        while (advance(queue)) moved = true;
-      if (moved)
-        patience.reset();
-      else
-        patience.pause();
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      work_.wait(lock, [&] { return stop_ || error_ || left_ > 0; });
+      if (stop_ || error_) return;
     }
+    bool moved = false;
+    for (Queue& queue : queues_)
+      while (advance(queue)) moved = true;
+    if (moved)
+      patience.reset();
+    else
+      patience.pause();
+  }
+}
+
+void Progress::run() {
+  try {
+    carry_out_calls();
   } catch (...) {
     fail(std::current_exception());
   }
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  moved_.notify_all();
 }
 
 }  // namespace trireme

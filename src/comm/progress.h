@@ -95,8 +95,10 @@ class Progress final : public HostStreams {
   // Who of `ranks` has begun fewer than `number` calls there, as words; empty where nobody knows.
   std::string missing_text(const std::vector<int>& ranks, int group, Stream stream, uint64_t number) const;
   std::chrono::seconds timeout() const;
-  void fail(std::exception_ptr error);  // whoever waits or enqueues from now on gets this
-  void rethrow_failure() const;         // if there was one
+  // Whoever waits or enqueues from now on gets this. Calls that are not done are dropped: once somebody got it, nothing of theirs
+  // is touched any more. A wait that takes too long fails in the same way.
+  void fail(std::exception_ptr error);
+  void rethrow_failure();  // if there was one
 
   uint64_t enqueued(Stream stream) const override;
   void wait(Stream stream, const Event& event) override;
@@ -122,8 +124,11 @@ class Progress final : public HostStreams {
 
   static size_t index_of(Stream stream);
   void run();
-  bool advance(Queue& queue);           // true if anything moved
-  Entry blocking(Stream stream) const;  // what the first call of the stream waits for
+  void carry_out_calls();                                       // until it is stopped or fails
+  void fail_with(std::exception_ptr error);                     // the mutex is held
+  [[noreturn]] void leave(std::unique_lock<std::mutex>& lock);  // rethrows the failure when the thread has let go
+  bool advance(Queue& queue);                                   // true if anything moved
+  Entry blocking(Stream stream) const;                          // what the first call of the stream waits for
   std::string timeout_text(const Event& event, const Entry& entry) const;
   bool is_reached(const Event& event) const { return queues_[index_of(event.stream)].done >= event.ticket; }
 
@@ -138,6 +143,7 @@ class Progress final : public HostStreams {
   uint64_t times_awaited_ = 0;  // entries of kind note_time
   std::exception_ptr error_;
   bool stop_ = false;
+  bool ended_ = false;  // the thread touches nothing any more
   std::mt19937_64 random_;
   std::thread thread_;  // last, so that it starts with everything above in place
 };

@@ -82,7 +82,7 @@ std::string first_of_node_list(const std::string& list) {
 
 std::optional<Rendezvous> find_rendezvous(const Environment& environment) {
   for (const auto& way : {by_rank, by_completion_index, by_slurm})
-    if (const std::optional<Rendezvous> found = way(environment)) {
+    if (std::optional<Rendezvous> found = way(environment)) {
       if (found->rank >= found->size)
         throw UserError("the environment says that this is rank {} of {}; ranks are counted from 0", found->rank, found->size);
       return found;

@@ -123,7 +123,7 @@ std::string HfImport::write(const fs::path& output) const {
   settings.exp_manager.name = folder.path().filename().string();
   settings.model.restore_from_path = folder.path().string();
   Tree recipe = to_tree(settings);
-  const std::string tokenizer =
+  std::string tokenizer =
       import_tokenizer(files_.folder(), folder.temporary() / "tokenizer", folder.path() / "tokenizer", recipe);
   const std::string yaml = write_yaml(recipe);
 

@@ -205,8 +205,7 @@ BlendedDataset::BlendedDataset(std::vector<std::unique_ptr<Dataset>> datasets, B
       throw Failure("the blend takes {} samples of {}, which has {}", index_.taken()[i], names[i], datasets_[i]->size());
 }
 
-void BlendedDataset::sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const {
-  CHECK(0 <= index && index < size());
+void BlendedDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   const int64_t number = index_.dataset(index), dataset_sample = index_.dataset_sample(index);
   // An index that was read from a file may hold anything.
   if (number < 0 || number >= std::ssize(datasets_))
@@ -214,7 +213,7 @@ void BlendedDataset::sample(int64_t index, std::span<int32_t> tokens, std::span<
   const Dataset& dataset = *datasets_[static_cast<size_t>(number)];
   if (dataset_sample < 0 || dataset_sample >= dataset.size())
     throw Failure("sample {} of the blend: its .npy files are damaged; remove them", index);
-  dataset.sample(dataset_sample, tokens, targets);
+  dataset.sample_part(dataset_sample, first, tokens, targets);
 }
 
 }  // namespace trireme

@@ -72,9 +72,9 @@ class BlendedDataset final : public Dataset {
   int64_t size() const override { return index_.samples(); }
   int64_t sequence() const override { return datasets_.front()->sequence(); }
   int64_t vocabulary() const override { return datasets_.front()->vocabulary(); }
-  void sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
 
  private:
+  void read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
   std::vector<std::unique_ptr<Dataset>> datasets_;
   BlendIndex index_;
 };

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/error.h"
+
 namespace trireme {
 
 inline constexpr int32_t kMaskedTarget = -1;  // a target that takes no part in the loss
@@ -18,7 +20,22 @@ class Dataset {
 
   // Writes sample `index`: tokens [T] and targets [T]. Usually a target is the next token, but not in every dataset.
   // Allocates nothing, and may be called from several threads at once.
-  virtual void sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const = 0;
+  void sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const {
+    CHECK_EQ(std::ssize(tokens), sequence());
+    sample_part(index, 0, tokens, targets);
+  }
+
+  // The same for tokens [first, first + tokens.size()) of the sample and their targets. Of what lies in files and memory no other
+  // token is read, but the one after the last.
+  void sample_part(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const {
+    CHECK(0 <= index && index < size());
+    CHECK(!tokens.empty() && 0 <= first && first <= sequence() - std::ssize(tokens));
+    CHECK_EQ(std::ssize(targets), std::ssize(tokens));
+    read(index, first, tokens, targets);
+  }
+
+ private:
+  virtual void read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const = 0;
 };
 
 }  // namespace trireme

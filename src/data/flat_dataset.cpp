@@ -45,15 +45,13 @@ int64_t FlatDataset::window_of(int64_t sample) const {
   return static_cast<int64_t>(static_cast<Word128>(draw) * static_cast<Word128>(windows_.back()) >> 64);
 }
 
-void FlatDataset::sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const {
-  CHECK(0 <= index && index < size());
-  CHECK_EQ(std::ssize(tokens), request_.sequence);
-  CHECK_EQ(std::ssize(targets), request_.sequence);
+void FlatDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   const int64_t window = window_of(index);
   const auto found = std::upper_bound(windows_.begin(), windows_.end(), window);
   const TokenSegment& segment = segments_[static_cast<size_t>(found - windows_.begin())];
   const int64_t within = window - (found == windows_.begin() ? 0 : *(found - 1));
-  const int64_t begin = segment.tokens.begin + (request_.order == WindowOrder::random ? within : within * request_.sequence);
+  const int64_t begin =
+      segment.tokens.begin + (request_.order == WindowOrder::random ? within : within * request_.sequence) + first;
   segment.file->read(begin, tokens);
   segment.file->read(begin + 1, targets);
   const int32_t most = std::max(*std::ranges::max_element(tokens), targets.back());

@@ -38,9 +38,9 @@ class FlatDataset final : public Dataset {
   int64_t size() const override;  // the samples needed, or those of one epoch
   int64_t sequence() const override { return request_.sequence; }
   int64_t vocabulary() const override { return request_.vocabulary; }
-  void sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
 
  private:
+  void read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
   int64_t window_of(int64_t sample) const;
 
   std::vector<TokenSegment> segments_;

@@ -21,10 +21,11 @@ void GptDataset::ask_for_documents(const TokenPosition& begin, const TokenPositi
       if (const int64_t document = index_.document_index[at]; document >= 0 && document < documents) (*corpus_.*ask)(document);
 }
 
-int64_t GptDataset::read(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const {
+template <class Visit>
+int64_t GptDataset::advance(TokenPosition& at, const TokenPosition& end, int64_t count, const Visit& visit) const {
   const DocumentLengths lengths = corpus_->document_lengths();
-  int64_t count = 0;
-  while (count < std::ssize(tokens) && at.document_position <= end.document_position) {
+  int64_t done = 0;
+  while (done < count && at.document_position <= end.document_position) {
     // An index that was read from a file may hold anything.
     if (at.document_position < 0 || at.document_position >= index_.document_index.size())
       throw Failure("the sample index of {} is damaged; remove its .npy files", name_);
@@ -35,13 +36,19 @@ int64_t GptDataset::read(TokenPosition& at, const TokenPosition& end, std::span<
     const int64_t until = last ? std::min(end.offset, lengths[document]) : lengths[document];
     if (at.offset < 0 || at.offset > lengths[document])
       throw Failure("the sample index of {} is damaged; remove its .npy files", name_);
-    const int64_t piece = std::clamp<int64_t>(until - at.offset, 0, std::ssize(tokens) - count);
-    if (piece > 0) corpus_->read(document, at.offset, tokens.subspan(static_cast<size_t>(count), static_cast<size_t>(piece)));
-    count += piece;
+    const int64_t piece = std::clamp<int64_t>(until - at.offset, 0, count - done);
+    if (piece > 0) visit(document, at.offset, done, piece);
+    done += piece;
     at.offset += piece;
     if (at.offset >= until) at = {at.document_position + 1, 0};
   }
-  return count;
+  return done;
+}
+
+int64_t GptDataset::read_on(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const {
+  return advance(at, end, std::ssize(tokens), [&](int64_t document, int64_t offset, int64_t done, int64_t piece) {
+    corpus_->read(document, offset, tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(piece)));
+  });
 }
 
 void GptDataset::check_tokens(std::span<const int32_t> tokens, int64_t index) const {
@@ -51,11 +58,7 @@ void GptDataset::check_tokens(std::span<const int32_t> tokens, int64_t index) co
                     index, least < 0 ? least : most, vocabulary_);
 }
 
-void GptDataset::sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const {
-  CHECK(0 <= index && index < size());
-  const int64_t T = request_.sequence;
-  CHECK_EQ(std::ssize(tokens), T);
-  CHECK_EQ(std::ssize(targets), T);
+void GptDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   const int64_t number = index_.shuffle_index[index];
   if (number < 0 || number >= size()) throw Failure("the shuffle index of {} is damaged; remove its .npy files", name_);
   const DocumentLengths lengths = corpus_->document_lengths();
@@ -64,11 +67,13 @@ void GptDataset::sample(int64_t index, std::span<int32_t> tokens, std::span<int3
   end.offset += request_.extra();
   ask_for_documents(at, end);
 
-  // tokens: x[0] .. x[T-1]; targets: x[1] .. x[T], where there is no x[T] without the extra token.
-  const int64_t first = read(at, end, tokens.first(1));
-  const int64_t following = read(at, end, targets.first(static_cast<size_t>(T - 1 + request_.extra())));
-  const int64_t kept = std::min(following, T - 1);
-  if (first == 0) tokens[0] = 0;
+  // tokens: x[first] .. x[first+n-1]; targets: x[first+1] .. x[first+n], where there is no x[T] without the extra token.
+  const int64_t n = std::ssize(tokens), behind = request_.sequence + request_.extra() - (first + 1);
+  advance(at, end, first, [](int64_t, int64_t, int64_t, int64_t) {});
+  const int64_t leading = read_on(at, end, tokens.first(1));
+  const int64_t following = read_on(at, end, targets.first(static_cast<size_t>(std::min(n, behind))));
+  const int64_t kept = std::min(following, n - 1);
+  if (leading == 0) tokens[0] = 0;
   std::copy_n(targets.begin(), kept, tokens.begin() + 1);
   std::fill(tokens.begin() + 1 + kept, tokens.end(), 0);
   std::fill(targets.begin() + following, targets.end(), kMaskedTarget);

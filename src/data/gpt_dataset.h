@@ -21,14 +21,17 @@ class GptDataset final : public Dataset {
   int64_t size() const override { return index_.samples(); }
   int64_t sequence() const override { return request_.sequence; }
   int64_t vocabulary() const override { return vocabulary_; }
-  void sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
 
   const GptIndex& index() const { return index_; }
 
  private:
+  void read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
+  // Goes on from `at` by `count` tokens, across documents, but not beyond `end`; returns how many there were. Each piece of a
+  // document on the way is shown to visit(document, offset, tokens before it, tokens in it).
+  template <class Visit>
+  int64_t advance(TokenPosition& at, const TokenPosition& end, int64_t count, const Visit& visit) const;
+  int64_t read_on(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const;
   void ask_for_documents(const TokenPosition& begin, const TokenPosition& end) const;
-  // Reads on from `at`, across documents, up to `end`; returns how many tokens there were.
-  int64_t read(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const;
   void check_tokens(std::span<const int32_t> tokens, int64_t index) const;
 
   std::shared_ptr<const Corpus> corpus_;

@@ -59,7 +59,7 @@ Json split_matrix(const SplitFractions& fractions) {
 }
 
 Json parse_tokenizer(const std::string& text) {
-  const Json tokenizer = Json::parse(text, nullptr, false);
+  Json tokenizer = Json::parse(text, nullptr, false);
   if (!tokenizer.is_object())
     throw UserError("model.data.index_tokenizer={} is not a JSON object such as {{\"class\": \"...\"}}", text);
   return tokenizer;

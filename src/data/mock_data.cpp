@@ -44,13 +44,14 @@ LegacyMockDataset::LegacyMockDataset(int64_t samples, int64_t sequence, int64_t 
     throw UserError("model.seed={} is too large: mock_legacy adds the sample number to it", seed);
 }
 
-void LegacyMockDataset::sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const {
-  CHECK(0 <= index && index < samples_);
-  CHECK_EQ(static_cast<int64_t>(tokens.size()), sequence_);
-  CHECK_EQ(static_cast<int64_t>(targets.size()), sequence_);
+// How many random bits a draw takes depends on them, so that all draws before the wanted ones are made.
+void LegacyMockDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   NumpyGenerator random(seed_ + static_cast<uint64_t>(index));
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random.integers(0, vocabulary_));
-  for (int32_t& target : targets) target = static_cast<int32_t>(random.integers(0, vocabulary_));
+  for (const std::span<int32_t> wanted : {tokens, targets})
+    for (int64_t t = 0; t < sequence_; ++t) {
+      const auto draw = static_cast<int32_t>(random.integers(0, vocabulary_));
+      if (first <= t && t < first + std::ssize(wanted)) wanted[static_cast<size_t>(t - first)] = draw;
+    }
 }
 
 }  // namespace trireme

@@ -33,9 +33,9 @@ class LegacyMockDataset final : public Dataset {
   int64_t size() const override { return samples_; }
   int64_t sequence() const override { return sequence_; }
   int64_t vocabulary() const override { return vocabulary_; }
-  void sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
 
  private:
+  void read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
   int64_t samples_;
   int64_t sequence_;
   int64_t vocabulary_;

@@ -120,7 +120,7 @@ NpyFile::NpyFile(const std::filesystem::path& path) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with(kMagic)) throw UserError("{}: byte 0: not a numpy array", name);
   if (text.size() < 12) throw UserError("{}: byte {}: the file ends inside its header", name, text.size());
-  const int version = text[6];
+  const int version = std::to_integer<int>(bytes[6]);
   if (version < 1 || version > 3) throw UserError("{}: byte 6: version {} of the numpy format is not known", name, version);
   const size_t length_at = 8, length_bytes = version == 1 ? 2 : 4;
   uint32_t length = 0;

@@ -1,12 +1,13 @@
-// Which samples a data-parallel rank takes: samples are used up in blocks of data-parallel size * micro-batch consecutive ones,
-// and rank r takes the r-th micro-batch of each block. So the samples of a global batch do not depend on the layout, and the
-// position in the data is one number, the samples consumed so far.
+// Which samples a data-parallel rank takes, and which tokens of them: samples are used up in blocks of data-parallel size *
+// micro-batch consecutive ones, and rank r takes the r-th micro-batch of each block. So the samples of a global batch do not
+// depend on the layout, and the position in the data is one number, the samples consumed so far.
 #pragma once
 
 #include <cstdint>
 
 #include "base/error.h"
 #include "data/checked_math.h"
+#include "data/sequence_cut.h"
 
 namespace trireme {
 
@@ -14,6 +15,7 @@ struct SamplerLayout {
   int64_t micro_batch = 1;  // samples in a micro-batch
   int64_t rank = 0;         // of the data-parallel group
   int64_t size = 1;         // ranks in the data-parallel group
+  SequenceCut cut = {};     // ranks that take the same samples may take other tokens of them
 };
 
 // The first sample of this rank's micro-batch `number`, counted from the position `consumed_samples`; the others follow it.

@@ -38,7 +38,7 @@ void load_as(const std::byte* from, std::span<int32_t> to) {
     T value;
     std::memcpy(&value, from + i * sizeof(T), sizeof(T));
     if constexpr (sizeof(T) < 4 || std::is_same_v<T, int32_t>) {
-      to[i] = static_cast<int32_t>(value);
+      to[i] = static_cast<int32_t>(value);  // NOLINT(bugprone-signed-char-misuse): a token of one byte is a number
     } else {
       constexpr auto kMost = std::numeric_limits<int32_t>::max();
       const bool fits = value <= static_cast<T>(kMost) && static_cast<int64_t>(value) >= std::numeric_limits<int32_t>::min();

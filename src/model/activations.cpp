@@ -29,6 +29,20 @@ int64_t recompute_group(const ModelSettings& model, int64_t L) {
 
 int64_t up_width(const ModelSettings& model, const Dims& d) { return is_gated(model.activation) ? 2 * d.F : d.F; }
 
+// Gradients that have no memory of their own, but lie where activations of the same block were. Backward makes the weight product
+// of `activated` before it writes d_up; then nobody reads `up` any more; and behind the mlp nobody reads d_up. FP8 products keep
+// no `activated`, and weight products that are put off need all of it later.
+struct GradientPlaces {
+  bool d_up_in_activated, d_qkv_in_up, d_attended_in_d_up;
+
+  GradientPlaces(const ModelSettings& model, const Dims& d, DeferredWeights deferred, const Fp8State* fp8)
+      : d_up_in_activated(deferred == DeferredWeights::no && fp8 == nullptr && !is_gated(model.activation)),
+        d_qkv_in_up(deferred == DeferredWeights::no && d.qkv_width() <= up_width(model, d)),
+        d_attended_in_d_up(deferred == DeferredWeights::no && d.H * d.D <= up_width(model, d)) {}
+};
+
+Tensor front_of(const Tensor& memory, const Shape& shape) { return memory.reshaped({memory.count()}).flat_range(0, shape); }
+
 // Everything but the inputs of linear layers.
 BlockActivations take_saved(const ModelSettings& model, const Dims& d, DType dtype, Arena& arena) {
   const bool has_mean = model.normalization != Normalization::rmsnorm;
@@ -138,16 +152,17 @@ BlockActivations make_block_activations(const ModelSettings& model, const Dims& 
 BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, DType dtype, Backward backward,
                                     DeferredWeights deferred, const Fp8State* fp8, Arena& arena) {
   const auto stream = [&] { return arena.take({d.R, d.C}, dtype); };
+  const GradientPlaces reuses(model, d, deferred, fp8);
   BlockWorkspace w;
   w.branch1 = stream();
-  w.branch2 = stream();
+  w.branch2 = model.parallel_residual ? stream() : w.branch1;
   if (d.R < d.N()) w.rows = {.gathered = arena.take({d.N(), d.C}, dtype), .sums = arena.take({d.N(), d.C}, dtype)};
   if (d.CP > 1) w.ring = make_ring(d, dtype, backward, arena);
   if (backward == Backward::no) return w;
   w.d_sum = stream();
   w.d_normed1 = stream();
   w.d_normed2 = model.parallel_residual ? stream() : w.d_normed1;
-  w.d_attended = take_attended(d, dtype, arena);
+  if (!reuses.d_attended_in_d_up) w.d_attended = take_attended(d, dtype, arena);
   if (is_gated(model.activation)) w.d_activated = arena.take({d.N(), d.F}, dtype);
   if (deferred == DeferredWeights::yes) return w;
   const bool dropout = model.hidden_dropout > 0;
@@ -158,9 +173,13 @@ BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, D
   w.gradients.d_attention = dropout ? gradient(stream(), d.C) : with_copies(w.d_sum, d.N(), d.C, fp8, arena);
   // One branch after the other, unless the residual is parallel.
   w.gradients.d_mlp = dropout && model.parallel_residual ? gradient(stream(), d.C) : w.gradients.d_attention;
-  w.gradients.d_qkv = gradient(arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype), d.qkv_width());
-  w.gradients.d_up = gradient(arena.take({d.N(), up_width(model, d)}, dtype), up_width(model, d));
+  w.gradients.d_qkv = gradient(reuses.d_qkv_in_up ? Tensor{} : arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype), d.qkv_width());
+  if (!reuses.d_up_in_activated) w.gradients.d_up = gradient(arena.take({d.N(), up_width(model, d)}, dtype), up_width(model, d));
   return w;
+}
+
+Tensor attended_gradient(const Dims& d, const BlockWorkspace& w, const BlockGradients& gradients) {
+  return w.d_attended ? w.d_attended : front_of(gradients.d_up, {d.B, d.T, d.H, d.D});
 }
 
 SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d, DType dtype, DeferredWeights deferred,
@@ -176,7 +195,7 @@ SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d,
     shared.fp8 = {.state = fp8,
                   .one_gradient = model.parallel_residual && model.hidden_dropout == 0,
                   .normed = shared.block.d_normed1,
-                  .activated = d_up.reshaped({d_up.count()}).flat_range(0, {d.N(), d.F}),
+                  .activated = front_of(d_up, {d.N(), d.F}),
                   .values = scratch.take({d.N() * std::max({d.C, d.F, d.H * d.D})}, fp8->input_dtype())};
   }
   if (model.activations_checkpoint_granularity == RecomputeGranularity::selective)
@@ -245,6 +264,9 @@ BlockActivations ActivationTable::block(const Slots& at, int64_t layer, Pass pas
 BlockGradients ActivationTable::gradients(const Slots& at, int64_t layer) const {
   if (!later_.empty()) return later_[index(at.gradients, layer)].gradients;
   BlockGradients gradients = shared_.block.gradients;
+  const BlockActivations a = block(at, layer, Pass::backward);
+  if (!gradients.d_up) gradients.d_up = a.activated;
+  if (!gradients.d_qkv) static_cast<Tensor&>(gradients.d_qkv) = front_of(a.up, a.qkv.shape);
   if (shared_.fp8.state != nullptr) set_scales(gradients, *shared_.fp8.state, layer);
   if (shared_.fp8.one_gradient) gradients.d_attention = gradients.d_mlp;
   return gradients;

@@ -54,16 +54,20 @@ struct RingBuffers {
 
 // What forward and backward pass from op to op and nobody keeps.
 struct BlockWorkspace {
-  Tensor branch1, branch2;      // [R,C] outputs of attention and mlp, until the next norm adds them
+  Tensor branch1, branch2;      // [R,C] outputs of attention and mlp, until the next norm adds them; the same memory unless
+                                // the residual is parallel
   Tensor d_sum;                 // [R,C] gradient of the residual stream
   Tensor d_normed1, d_normed2;  // [R,C]; the same memory unless the residual is parallel
-  Tensor d_attended;            // [B,T,H,D]
+  Tensor d_attended;            // [B,T,H,D]; absent where it lies in the memory of d_up
   Tensor d_activated;           // [N,F], SwiGLU only
-  BlockGradients gradients;     // where weight products are made at once
+  BlockGradients gradients;     // where weight products are made at once; see GradientPlaces for those that are absent
   BranchGrads branch_grads = BranchGrads::written;
   RowBuffers rows;
   RingBuffers ring;
 };
+
+// The gradient of the attention's output.
+Tensor attended_gradient(const Dims& dims, const BlockWorkspace& w, const BlockGradients& gradients);
 
 enum class Backward : uint8_t { no, yes };
 // With weight products put off, the gradients they need are kept for each layer.
@@ -83,6 +87,11 @@ struct Fp8Inputs {
 
 BlockActivations make_block_activations(const ModelSettings& model, const Dims& dims, DType dtype, const Fp8Inputs& fp8,
                                         Arena& arena);
+
+// Where a model takes its memory from: what lives from forward to backward, what is worked in, and the logits.
+struct ModelMemory {
+  Arena &activations, &scratch, &logits;
+};
 
 // Memory that all chunks of a stage share, because one of them works at a time.
 struct SharedWorkspace {

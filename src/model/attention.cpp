@@ -59,14 +59,15 @@ void attention_backward(const Context& context, int64_t layer, const BlockParame
   // Whoever writes the heads last makes their copies.
   const PackedHeads heads = unpack(d, a.qkv), d_turned = unpack(d, g.d_qkv);
   const PackedHeads d_heads = rotates(context) ? unpack(d, Tensor(g.d_qkv)) : d_turned;
+  const Tensor d_attended = attended_gradient(d, w, g);
   context.linear.row_backward({.x = a.attended.reshaped({d.N(), d.H * d.D}),
                                .d_out = g.d_attention,
                                .weight = weights.out_weight,
-                               .d_x = w.d_attended.reshaped({d.N(), d.H * d.D}),
+                               .d_x = d_attended.reshaped({d.N(), d.H * d.D}),
                                .d_weight = grads.out_weight,
                                .d_bias = grads.out_bias});
   if (context.cp.size() > 1)
-    ring_attention_backward(context, layer, a, w.d_attended, g.d_qkv, w.ring);
+    ring_attention_backward(context, layer, a, d_attended, g.d_qkv, w.ring);
   else
     context.backend.run(kCompute, AttentionBackward{.q = heads.q,
                                                     .k = heads.k,
@@ -77,7 +78,7 @@ void attention_backward(const Context& context, int64_t layer, const BlockParame
                                                     .dropout = context.attention_dropout(layer),
                                                     .out = a.attended,
                                                     .lse = a.lse,
-                                                    .d_out = w.d_attended,
+                                                    .d_out = d_attended,
                                                     .d_q = d_heads.q,
                                                     .d_k = d_heads.k,
                                                     .d_v = d_heads.v});

@@ -3,7 +3,7 @@
 namespace trireme {
 
 Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, const Dims& dims, DType dtype, Backend& backend,
-         const Mesh& mesh, const Slots& slots, const SharedWorkspace& shared, Arena& activations, Arena& scratch)
+         const Mesh& mesh, const Slots& slots, const SharedWorkspace& shared, const ModelMemory& memory)
     : model_(model),
       embeds_(shard.embeds(chunk)),
       has_head_(shard.has_head(chunk)),
@@ -12,8 +12,8 @@ Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, cons
       backend_(backend),
       mesh_(mesh),
       shared_(shared),
-      table_(model, dims, dtype, slots, shared, activations) {
-  if (has_head_) head_.emplace(model, dims, dtype, backend, activations, scratch, slots.saved);
+      table_(model, dims, dtype, slots, shared, memory.activations) {
+  if (has_head_) head_.emplace(model, dims, dtype, backend, memory, slots.saved);
 }
 
 Context Gpt::context(const ChunkPass& pass, Mode mode, WeightProducts when) const {

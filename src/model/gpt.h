@@ -20,7 +20,7 @@ class Gpt {
  public:
   // `slots` of each ring.
   Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, const Dims& dims, DType dtype, Backend& backend,
-      const Mesh& mesh, const Slots& slots, const SharedWorkspace& shared, Arena& activations, Arena& scratch);
+      const Mesh& mesh, const Slots& slots, const SharedWorkspace& shared, const ModelMemory& memory);
 
   // The stream travels between chunks as [R,C]: `input` is what came from the chunk before, `output` goes to the one behind;
   // absent on the first and the last chunk. Losses are added to scalars.loss_sum.

@@ -8,7 +8,7 @@ namespace trireme {
 
 class LossHead {
  public:
-  LossHead(const ModelSettings& model, const Dims& dims, DType dtype, const Backend& backend, Arena& activations, Arena& scratch,
+  LossHead(const ModelSettings& model, const Dims& dims, DType dtype, const Backend& backend, const ModelMemory& memory,
            int64_t slots);
 
   // Adds the losses of the micro-batch to scalars.loss_sum. In training also makes the gradients of the head and of the final

@@ -158,23 +158,25 @@ void ParallelLinear::column_backward(const LinearBackward& op) const {
 
 void ParallelLinear::row_backward(const LinearBackward& op) const {
   const bool now = options_.weight_products == WeightProducts::now;
+  // Weight products first: d_x may take the place of x.
   if (cuts_rows() && in_pieces()) {
-    gather_in_pieces(op.d_out, [&](Tensor d_out, int64_t begin) {
+    const auto add_weights = [&](Tensor d_out, int64_t begin) {
+      LinearWeightGrad part = weight_grad(op, op.x.rows(begin, d_out.shape[0]), d_out);
+      if (begin > 0) part.sum = GradSum::adds;  // the rows that come first are this group's first
+      backend_.run(kCompute, part);
+    };
+    const auto write_inputs = [&](Tensor d_out, int64_t begin) {
       LinearInputGrad part = input_grad(op, d_out, op.d_x.rows(begin, d_out.shape[0]));
       part.pre = rows_of(op.pre, begin, d_out.shape[0]);
       backend_.run(kCompute, part);
-    });
-    if (now)
-      for_gathered(op.d_out, [&](int64_t, Tensor d_out, int64_t begin) {
-        LinearWeightGrad part = weight_grad(op, op.x.rows(begin, d_out.shape[0]), d_out);
-        if (begin > 0) part.sum = GradSum::adds;  // the rows that come first are this group's first
-        backend_.run(kCompute, part);
-      });
-    return;
+    };
+    if (!now) return gather_in_pieces(op.d_out, write_inputs);
+    gather_in_pieces(op.d_out, add_weights);
+    return for_gathered(op.d_out, [&](int64_t, Tensor d_out, int64_t begin) { write_inputs(d_out, begin); });
   }
   const Operand d_out = all_rows(op.d_out);
-  backend_.run(kCompute, input_grad(op, d_out, op.d_x));
   if (now) backend_.run(kCompute, weight_grad(op, op.x, d_out));
+  backend_.run(kCompute, input_grad(op, d_out, op.d_x));
 }
 
 void ParallelLinear::column_weight_grad(LinearWeightGrad op) const {

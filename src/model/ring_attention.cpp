@@ -1,5 +1,6 @@
 #include "model/ring_attention.h"
 
+#include "data/sequence_cut.h"
 #include "model/heads.h"
 
 namespace trireme {
@@ -61,10 +62,11 @@ Dropout KeyRing::dropout(int64_t half) const {
 
 template <class Visit>
 void KeyRing::for_each_block(int64_t step, const Visit& visit) const {
-  const int64_t ranks = context_.cp.size(), me = context_.cp.rank(), owner = (me - step + ranks) % ranks;
+  const int64_t ranks = context_.cp.size(), me = context_.cp.rank();
+  const SequenceCut mine{.rank = me, .ranks = ranks}, owners{.rank = (me - step + ranks) % ranks, .ranks = ranks};
   for (int64_t keys = 0; keys < 2; ++keys)
     for (int64_t queries = 0; queries < 2; ++queries) {
-      const int64_t key_part = part_number(keys, owner, ranks), query_part = part_number(queries, me, ranks);
+      const int64_t key_part = owners.part_number(keys), query_part = mine.part_number(queries);
       if (key_part > query_part) continue;
       visit(Block{.queries = queries,
                   .keys = keys,

@@ -16,10 +16,10 @@ constexpr int kRounds = 7;
 template <class Op>
 double seconds_of(Backend& backend, const Op& op, int repeats) {
   std::vector<double> times(2 * kRounds);
-  for (int round = 0; round < kRounds; ++round) {
-    backend.note_time(kCompute, &times[static_cast<size_t>(2 * round)]);
+  for (size_t round = 0; round < kRounds; ++round) {
+    backend.note_time(kCompute, &times[2 * round]);
     for (int i = 0; i < repeats; ++i) backend.run(kCompute, op);
-    backend.note_time(kCompute, &times[static_cast<size_t>(2 * round + 1)]);
+    backend.note_time(kCompute, &times[2 * round + 1]);
   }
   backend.collect_times();
   std::vector<double> rounds;

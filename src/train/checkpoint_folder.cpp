@@ -97,7 +97,7 @@ NewestCheckpoint find_latest(const std::filesystem::path& folder, const std::fun
     if (ranks != nullptr) trouble = ranks->first_of("checkpoint", trouble);
     if (trouble.empty()) {
       newest.checkpoint = std::move(candidate);
-      for (std::string& line : newest.skipped) line += "; using " + name;
+      for (std::string& line : newest.skipped) line.append("; using ").append(name);
       return newest;
     }
     newest.skipped.push_back(name + ": " + trouble);

@@ -32,15 +32,21 @@ int64_t most_micro_batches(const ModelSettings& model, const Mesh& mesh) {
 }  // namespace
 
 Arenas Arenas::measuring() {
-  return {Arena("parameters"), Arena("gradients"), Arena("masters"), Arena("states"), Arena("activations"), Arena("scratch")};
+  return {Arena("parameters"),  Arena("gradients"), Arena("masters"), Arena("states"),
+          Arena("activations"), Arena("scratch"),   Arena("logits")};
 }
 
-Arenas Arenas::like(const Arenas& measured, Backend& backend) {
+Arenas Arenas::like(const Arenas& measured, Backend& backend, const Memory& logits) {
   const auto real = [&](const Arena& arena) {
     return Arena(arena.name(), arena.peak(), [&](int64_t bytes) { return backend.allocate(bytes); });
   };
-  return {real(measured.parameters), real(measured.gradients),   real(measured.masters),
-          real(measured.states),     real(measured.activations), real(measured.scratch)};
+  return {real(measured.parameters),
+          real(measured.gradients),
+          real(measured.masters),
+          real(measured.states),
+          real(measured.activations),
+          real(measured.scratch),
+          Arena(measured.logits.name(), measured.logits.peak(), [&](int64_t) { return logits; })};
 }
 
 Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas)
@@ -96,7 +102,7 @@ void Engine::add_chunks(Arenas& arenas) {
   chunks_.reserve(static_cast<size_t>(shard.chunks));
   for (int64_t chunk = 0; chunk < shard.chunks; ++chunk)
     chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_needed(schedule, chunk), workspace_,
-                         arenas.activations, arenas.scratch);
+                         ModelMemory{arenas.activations, arenas.scratch, arenas.logits});
   for (int64_t i = 0; i < slots_needed(schedule, 0).batch; ++i)
     batches_.push_back({.tokens = arenas.activations.take({d.N()}, DType::i32),
                         .targets = arenas.activations.take({d.N()}, DType::i32),

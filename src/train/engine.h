@@ -14,12 +14,14 @@ namespace trireme {
 // One arena per kind of memory.
 struct Arenas {
   Arena parameters, gradients, masters, states, activations, scratch;
+  Arena logits;  // lies in the scratch memory of the backend's ops: memory_plan.h
 
   static Arenas measuring();
-  static Arenas like(const Arenas& measured, Backend& backend);  // with memory, as much as the measured ones needed
+  // With memory, as much as the measured ones needed.
+  static Arenas like(const Arenas& measured, Backend& backend, const Memory& logits);
 };
 
-// A micro-batch in host memory.
+// A micro-batch in host memory: the rows of this rank (data/batch.h).
 struct HostBatch {
   std::span<const int32_t> tokens, targets, positions;
   std::span<const int64_t> row_keys;

@@ -1,5 +1,4 @@
 // The passes of a step: the schedule list is executed, micro-batch by micro-batch and chunk by chunk.
-#include "model/ring_attention.h"
 #include "train/engine.h"
 
 namespace trireme {
@@ -24,24 +23,17 @@ void Engine::check_vocabulary(const HostBatch& host) const {
     if (target >= vocabulary) throw Failure("the data has token {}, outside the vocabulary of {}", target, vocabulary);
 }
 
-// With sequences cut over ranks, the rows of this rank: see ring_attention.h.
+// A dry run has no batch to copy.
 void Engine::upload_batch(const DeviceBatch& to, const HostBatch& host) {
   check_vocabulary(host);
-  const RankShard& shard = layout_.shard;
-  const int64_t B = settings_.model.micro_batch_size, T = settings_.model.encoder_seq_length;
-  const int64_t parts = shard.cp_size > 1 ? 2 : 1, length = T / (parts * shard.cp_size);
-  for (int64_t part = 0; part < parts; ++part)
-    for (int64_t b = 0; b < (parts > 1 ? B : 1); ++b) {
-      const int64_t rows = parts > 1 ? length : B * T, row = (part * B + b) * rows;
-      const int64_t from = parts > 1 ? b * T + part_number(part, shard.cp_rank, shard.cp_size) * length : 0;
-      const auto upload = [&](const auto& values, const Tensor& tensor) {
-        backend_.upload(kCopy, values.empty() ? nullptr : values.data() + from, tensor.rows(row, rows));
-      };
-      upload(host.tokens, to.tokens);
-      upload(host.targets, to.targets);
-      upload(host.positions, to.positions);
-      upload(host.row_keys, to.row_keys);
-    }
+  const auto upload = [&](const auto& values, const Tensor& tensor) {
+    if (!values.empty()) CHECK_EQ(std::ssize(values), tensor.count());
+    backend_.upload(kCopy, values.empty() ? nullptr : values.data(), tensor);
+  };
+  upload(host.tokens, to.tokens);
+  upload(host.targets, to.targets);
+  upload(host.positions, to.positions);
+  upload(host.row_keys, to.row_keys);
   backend_.wait(kCompute, backend_.record(kCopy, "batch_on_device"));
 }
 

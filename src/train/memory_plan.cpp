@@ -34,9 +34,8 @@ MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, in
   engine.initialise_weights();  // what the first step waits for
   log.clear();
   engine.train_step(input);
-  plan.backend_scratch = cost.scratch_peak();
+  plan.ops = cost.scratch_peaks();
   plan.communication = mesh.staging_bytes();
-  plan.ops = log.ops;
   plan.flops = log.flops;
   plan.bytes_moved = log.bytes_moved;
   plan.checkpoint_copy = saved_bytes(engine.layout());
@@ -50,7 +49,7 @@ std::vector<std::pair<std::string, int64_t>> MemoryPlan::rows() const {
           {"masters", arenas.masters.peak()},
           {"states", arenas.states.peak()},
           {"activations", arenas.activations.peak()},
-          {"scratch", arenas.scratch.peak() + backend_scratch},
+          {"scratch", arenas.scratch.peak() + op_scratch()},
           {"communication", communication}};
 }
 
@@ -58,6 +57,14 @@ int64_t MemoryPlan::total() const {
   int64_t sum = 0;
   for (const auto& [label, bytes] : rows()) sum += bytes;
   return sum;
+}
+
+RunMemory::RunMemory(const MemoryPlan& plan, Backend& backend)
+    : ops("ops", plan.op_scratch(), [&](int64_t bytes) { return backend.allocate(bytes); }), arenas(Arenas::measuring()) {
+  const Tensor scratch = ops.take({plan.op_scratch()}, DType::u8);
+  backend.set_scratch(kCompute, scratch);
+  const std::shared_ptr<void> logits(static_cast<char*>(scratch.data) + plan.logits_at(), [](void*) {});  // ops owns it
+  arenas = Arenas::like(plan.arenas, backend, {.device = scratch.device, .block = logits});
 }
 
 std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra) {

@@ -13,13 +13,17 @@ namespace trireme {
 
 struct MemoryPlan {
   Arenas arenas = Arenas::measuring();  // peaks are what the run needs
-  int64_t backend_scratch = 0;          // working memory of the backend's ops
+  ScratchPeaks ops;                     // working memory of the backend's ops
   int64_t communication = 0;            // working memory of collectives
   int64_t checkpoint_copy = 0;          // what this rank saves, if the run has checkpoints; not in rows()
   std::string holdings;                 // what this rank holds of the model: "embedding, layers 0-5"
-  int64_t ops = 0;                      // of one step
   double flops = 0;                     // of one step: what is executed, recompute included
   int64_t bytes_moved = 0;              // of one step: operands read and written
+
+  // Working memory of the ops and logits. Those lie behind what the ops of the loss head need; attention, which may need much
+  // more, does not run while they are there, and works in their place.
+  int64_t logits_at() const { return round_up(ops.others, Arena::kAlignment); }
+  int64_t op_scratch() const { return std::max(ops.attention, logits_at() + arenas.logits.peak()); }
 
   // Rows of the table: label and bytes, in the order of a step.
   std::vector<std::pair<std::string, int64_t>> rows() const;
@@ -30,6 +34,14 @@ struct MemoryPlan {
 // call by call, goes to `keep`.
 MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place = {},
                        StepLog* keep = nullptr);
+
+// The memory of a run, allocated as planned, that of the backend's ops handed over.
+struct RunMemory {
+  RunMemory(const MemoryPlan& plan, Backend& backend);
+
+  Arena ops;  // in it lie the logits of
+  Arenas arenas;
+};
 
 // The table as text; `extra` rows (what the process already uses, the checkpoint copy) come last and count in the sum.
 std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra);

@@ -34,15 +34,18 @@ RunOutcome Trainer::run() {
   }
 }
 
-// Of the ranks that read the same samples one counts their targets.
-bool Trainer::counts_targets() const { return mesh_.tp->rank() == 0 && mesh_.cp->rank() == 0 && mesh_.pp->rank() == 0; }
+// Of the ranks that read the same tokens one counts their targets.
+bool Trainer::counts_targets() const { return mesh_.tp->rank() == 0 && mesh_.pp->rank() == 0; }
 
 int64_t Trainer::micro_batches_of(int64_t global_batch) const {
   return div_exact(global_batch, model_.micro_batch_size * mesh_.dp->size());
 }
 
 SamplerLayout Trainer::sampler_layout() const {
-  return {.micro_batch = model_.micro_batch_size, .rank = mesh_.dp->rank(), .size = mesh_.dp->size()};
+  return {.micro_batch = model_.micro_batch_size,
+          .rank = mesh_.dp->rank(),
+          .size = mesh_.dp->size(),
+          .cut = {.rank = mesh_.cp->rank(), .ranks = mesh_.cp->size()}};
 }
 
 // Where the host is ahead of the device, the results of a step are read when the next one has been enqueued.

@@ -119,9 +119,8 @@ class Trainer {
   SummarySink* summary_ = nullptr;
   TensorboardSink* tensorboard_ = nullptr;
   bool logs_closed_ = false;
-  std::optional<Arenas> arenas_;
+  std::optional<RunMemory> memory_;
   std::unique_ptr<Engine> engine_;
-  std::optional<Arena> backend_scratch_;
   std::optional<Loader> loader_;
   std::unique_ptr<CheckpointWriter> writer_;
 

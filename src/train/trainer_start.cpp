@@ -143,8 +143,8 @@ void Trainer::open_data() {
   const TrainerSettings& trainer = settings_.trainer;
   validation_batches_ = trainer.limit_val_batches;
   if (validation_data_ == nullptr || trainer.limit_val_share == 0) return;
-  const auto batches = static_cast<double>(validation_data_->size() / model_.global_batch_size);
-  validation_batches_ = static_cast<int64_t>(batches * trainer.limit_val_share);
+  const int64_t batches = validation_data_->size() / model_.global_batch_size;
+  validation_batches_ = static_cast<int64_t>(static_cast<double>(batches) * trainer.limit_val_share);
   if (validation_batches_ == 0)
     throw UserError(
         "trainer.limit_val_batches={}: the validation data has {} samples, less than a batch of {}; use a whole number",
@@ -205,10 +205,8 @@ std::string Trainer::layout_lines() {
 }
 
 void Trainer::start() {
-  arenas_.emplace(Arenas::like(plan_.arenas, *backend_));
-  engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, *arenas_);
-  backend_scratch_.emplace("backend scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); });
-  backend_->set_scratch(kCompute, backend_scratch_->take({plan_.backend_scratch}, DType::u8));
+  memory_.emplace(plan_, *backend_);
+  engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, memory_->arenas);
   if (settings_.exp_manager.create_checkpoint_callback) {
     const CheckpointSettings& keep = settings_.exp_manager.checkpoint;
     writer_ = std::make_unique<CheckpointWriter>(folder_.checkpoints(), checkpoint_tensors(*engine_, CheckpointUse::save),

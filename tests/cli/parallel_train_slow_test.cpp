@@ -14,7 +14,7 @@ TEST_F(ParallelTrain, HasTheLossesOfOneRank) {
   const struct {
     int ranks;
     const char* layout;
-  } cases[] = {{4, kTp2Pp2}, {2, ""}, {4, "model.pipeline_model_parallel_size=2"}};
+  } cases[] = {{4, kTp2Pp2}, {2, ""}, {4, "model.pipeline_model_parallel_size=2"}, {4, "model.context_parallel_size=2"}};
   for (const auto& test : cases) {
     const std::string run = fmt::format("ranks{}{}", test.ranks, test.layout);
     const auto result = run_shell(mpirun(test.ranks, train("many", test.layout)));

@@ -22,18 +22,20 @@ class NumberedDataset final : public Dataset {
   int64_t size() const override { return samples_; }
   int64_t sequence() const override { return sequence_; }
   int64_t vocabulary() const override { return 1 << 30; }
-  void sample(int64_t index, std::span<int32_t> tokens, std::span<int32_t> targets) const override {
-    if (before_sample) before_sample(index);
-    ++samples_read;
-    for (size_t t = 0; t < tokens.size(); ++t) {
-      tokens[t] = static_cast<int32_t>(100 * index + static_cast<int64_t>(t));
-      targets[t] = index % 2 == 1 && t % 3 == 0 ? kMaskedTarget : tokens[t] + 1;
-    }
-  }
   std::function<void(int64_t)> before_sample;
   mutable std::atomic<int64_t> samples_read{0};
 
  private:
+  void read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const override {
+    if (before_sample) before_sample(index);
+    ++samples_read;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const int64_t t = first + static_cast<int64_t>(i);
+      tokens[i] = static_cast<int32_t>(100 * index + t);
+      targets[i] = index % 2 == 1 && t % 3 == 0 ? kMaskedTarget : tokens[i] + 1;
+    }
+  }
+
   int64_t samples_;
   int64_t sequence_;
 };
@@ -55,11 +57,24 @@ TEST(Batch, RowsPositionsKeysAndTheNumberOfTargets) {
   EXPECT_EQ(batch.positions, (Int32s{0, 1, 2, 3, 0, 1, 2, 3}));
 }
 
+TEST(Batch, RowsOfARankThatSharesSequences) {
+  const NumberedDataset dataset(10, 8);
+  Batch batch(2, 8, {.rank = 0, .ranks = 2});
+  fill_batch(dataset, 6, batch);
+  EXPECT_EQ(batch.tokens, (Int32s{600, 601, 700, 701, 606, 607, 706, 707}));
+  EXPECT_EQ(batch.targets, (Int32s{601, 602, -1, 702, 607, 608, -1, 708}));
+  EXPECT_EQ(batch.positions, (Int32s{0, 1, 0, 1, 6, 7, 6, 7}));
+  EXPECT_EQ(batch.row_keys, (std::vector<int64_t>{48, 49, 56, 57, 54, 55, 62, 63}));
+  EXPECT_EQ(batch.unmasked_targets, 6);
+}
+
 TEST(Batch, HostileSizes) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   expect_user_error([] { Batch(kMost, 2); }, {"model.micro_batch_size * model.encoder_seq_length"});
   EXPECT_THROW(Batch(1, int64_t{1} << 31), std::logic_error);
   EXPECT_THROW(Batch(0, 4), std::logic_error);
+  EXPECT_THROW(Batch(1, 4, {.rank = 2, .ranks = 2}), std::logic_error);
+  EXPECT_THROW(fill_batch(NumberedDataset(10, 6), 0, *std::make_unique<Batch>(1, 6, SequenceCut{0, 2})), std::logic_error);
   Batch batch(2, 4);
   expect_user_error([&] { fill_batch(NumberedDataset(kMost), kMost / 2, batch); }, {"samples * model.encoder_seq_length"});
   EXPECT_THROW(fill_batch(NumberedDataset(10), 9, batch), std::logic_error);

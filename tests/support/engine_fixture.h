@@ -17,10 +17,8 @@ class EngineFixture {
       : backend_(std::move(backend)),
         mesh_(std::move(mesh)),
         plan_(plan_memory(settings, *backend_, micro_batches(settings.model, place.shape), place, &planned_)),
-        arenas_(Arenas::like(plan_.arenas, *backend_)),
-        scratch_("scratch", plan_.backend_scratch, [&](int64_t bytes) { return backend_->allocate(bytes); }),
-        engine_(settings, *backend_, mesh_, arenas_) {
-    backend_->set_scratch(kCompute, scratch_.take({plan_.backend_scratch}, DType::u8));
+        memory_(plan_, *backend_),
+        engine_(settings, *backend_, mesh_, memory_.arenas) {
     engine_.initialise_weights();
   }
 
@@ -59,7 +57,7 @@ class EngineFixture {
 
   const MemoryPlan& plan() const { return plan_; }
   const StepLog& planned() const { return planned_; }
-  const Arenas& arenas() const { return arenas_; }
+  const Arenas& arenas() const { return memory_.arenas; }
 
  private:
   static int64_t micro_batches(const ModelSettings& model, const MeshShape& shape) {
@@ -70,24 +68,35 @@ class EngineFixture {
   Mesh mesh_;
   StepLog planned_;
   MemoryPlan plan_;
-  Arenas arenas_;
-  Arena scratch_;
+  RunMemory memory_;
   Engine engine_;
 };
 
-// Samples first .. first + B - 1 of a made-up dataset: tokens that depend on sample and position.
-inline Batch make_batch(int64_t B, int64_t T, int64_t vocabulary, int64_t first) {
-  Batch batch(B, T);
-  batch.first_sample = first;
-  batch.unmasked_targets = B * T;
-  for (int64_t n = 0; n < B * T; ++n) {
-    const int64_t sample = first + n / T, t = n % T;
-    const auto i = static_cast<size_t>(n);
-    batch.tokens[i] = static_cast<int32_t>((sample * 31 + t * t * 7 + t) % vocabulary);
-    batch.targets[i] = static_cast<int32_t>((sample * 31 + (t + 1) * (t + 1) * 7 + t + 1) % vocabulary);
-    batch.positions[i] = static_cast<int32_t>(t);
-    batch.row_keys[i] = sample * T + t;
+// Tokens that depend on sample and position.
+class MadeUpDataset final : public Dataset {
+ public:
+  MadeUpDataset(int64_t T, int64_t vocabulary) : sequence_(T), vocabulary_(vocabulary) {}
+
+  int64_t size() const override { return int64_t{1} << 30; }
+  int64_t sequence() const override { return sequence_; }
+  int64_t vocabulary() const override { return vocabulary_; }
+
+ private:
+  void read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const override {
+    const auto token = [&](int64_t t) { return static_cast<int32_t>((index * 31 + t * t * 7 + t) % vocabulary_); };
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const int64_t t = first + static_cast<int64_t>(i);
+      tokens[i] = token(t), targets[i] = token(t + 1);
+    }
   }
+
+  int64_t sequence_, vocabulary_;
+};
+
+// Samples first .. first + B - 1 of it.
+inline Batch make_batch(int64_t B, int64_t T, int64_t vocabulary, int64_t first, SequenceCut cut = {}) {
+  Batch batch(B, T, cut);
+  fill_batch(MadeUpDataset(T, vocabulary), first, batch);
   return batch;
 }
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
-#include <set>
 
 #include "support/layouts.h"
 
@@ -54,14 +54,42 @@ inline Layout layout_of(const Choices& c) {
                    model, shape);
 }
 
-using Pair = std::array<size_t, 4>;  // two factors and their choices
-
-inline std::vector<Pair> pairs_of(const Choices& c) {
-  std::vector<Pair> pairs;
-  for (size_t a = 0; a < kFactors; ++a)
-    for (size_t b = a + 1; b < kFactors; ++b) pairs.push_back({a, static_cast<size_t>(c[a]), b, static_cast<size_t>(c[b])});
-  return pairs;
+// A bit for each choice of each factor, three to a factor.
+inline uint64_t bits_of(const Choices& c) {
+  uint64_t bits = 0;
+  for (size_t factor = 0; factor < kFactors; ++factor) bits |= uint64_t{1} << (3 * factor + static_cast<size_t>(c[factor]));
+  return bits;
 }
+
+// Pairs of choices that are still to be covered: for each choice, the bits of those it has not stood together with.
+class OpenPairs {
+ public:
+  explicit OpenPairs(const std::vector<Choices>& all) {
+    for (const Choices& c : all) for_each(bits_of(c), [](uint64_t& open, uint64_t bits) { open |= bits; });
+  }
+  bool empty() const { return std::ranges::count(open_, 0U) == std::ssize(open_); }
+  int count(uint64_t choices) {
+    int pairs = 0;
+    for_each(choices, [&](uint64_t open, uint64_t bits) { pairs += std::popcount(open & bits); });
+    return pairs;
+  }
+  void cover(uint64_t choices) {
+    for_each(choices, [](uint64_t& open, uint64_t bits) { open &= ~bits; });
+  }
+
+ private:
+  // With what is open for each of the choices, and those of the factors after it.
+  template <class Visit>
+  void for_each(uint64_t choices, const Visit& visit) {
+    for (uint64_t left = choices; left != 0;) {
+      const int choice = std::countr_zero(left);
+      left &= left - 1;
+      visit(open_[static_cast<size_t>(choice)], left);
+    }
+  }
+
+  std::array<uint64_t, 3 * kFactors> open_{};
+};
 
 inline std::vector<Choices> all_choices() {
   std::vector<Choices> all;
@@ -78,19 +106,16 @@ inline std::vector<Choices> all_choices() {
 
 // Always the choices that cover the most pairs not yet covered; of those with as many, the fewest ranks.
 inline std::vector<Choices> cover_of(const std::vector<Choices>& all) {
-  std::set<Pair> open;
-  for (const Choices& c : all)
-    for (const Pair& pair : pairs_of(c)) open.insert(pair);
+  OpenPairs open(all);
   std::vector<Choices> cover;
   while (!open.empty()) {
     const Choices* best = nullptr;
     int64_t best_gain = std::numeric_limits<int64_t>::min();
     for (const Choices& c : all) {
-      int64_t gain = -shape_of(c).size();
-      for (const Pair& pair : pairs_of(c)) gain += open.contains(pair) ? 100 : 0;
+      const int64_t gain = 100 * int64_t{open.count(bits_of(c))} - shape_of(c).size();
       if (gain > best_gain) best = &c, best_gain = gain;
     }
-    for (const Pair& pair : pairs_of(*best)) open.erase(pair);
+    open.cover(bits_of(*best));
     cover.push_back(*best);
   }
   return cover;

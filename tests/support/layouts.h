@@ -82,12 +82,13 @@ class TracedCpu {
   StepLog& log_;
 };
 
-// The micro-batches of a data-parallel rank in a step.
+// The micro-batches of a rank in a step.
 inline std::vector<Batch> batches_of(const ModelSettings& model, const MeshShape& shape, int rank, int step) {
   const int64_t micro = model.micro_batch_size, data_rank = rank / (shape.tp * shape.cp) % shape.dp;
+  const SequenceCut cut{.rank = rank / shape.tp % shape.cp, .ranks = shape.cp};
   std::vector<Batch> batches;
   for (int64_t first = data_rank * micro; first < model.global_batch_size; first += micro * shape.dp)
-    batches.push_back(make_batch(micro, model.encoder_seq_length, model.vocab_size, step * model.global_batch_size + first));
+    batches.push_back(make_batch(micro, model.encoder_seq_length, model.vocab_size, step * model.global_batch_size + first, cut));
   return batches;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "support/layout_cover.h"
 
@@ -143,6 +144,15 @@ TEST(LayoutPlans, PlansMakeTheCollectivesOfTheClosedForms) {
                   model.global_batch_size / model.micro_batch_size / layout.shape.dp, {layout.shape, rank}, &log);
       ASSERT_EQ(calls_of(log), ClosedForm(layout, rank).calls());
     }
+}
+
+using Pair = std::array<size_t, 4>;  // two factors and their choices
+
+std::vector<Pair> pairs_of(const Choices& c) {
+  std::vector<Pair> pairs;
+  for (size_t a = 0; a < kFactors; ++a)
+    for (size_t b = a + 1; b < kFactors; ++b) pairs.push_back({a, static_cast<size_t>(c[a]), b, static_cast<size_t>(c[b])});
+  return pairs;
 }
 
 TEST(LayoutCover, HasEveryPair) {

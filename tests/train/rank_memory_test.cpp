@@ -81,6 +81,16 @@ TEST(RankMemory, ActivationsFallWithContextParallelRanks) {
   EXPECT_EQ(activations(4), activations(1) / 4);
 }
 
+// Of the gradients of a block only those of the residual stream, of a norm's output and of a branch have memory of their own.
+TEST(RankMemory, GradientsLieWhereActivationsWere) {
+  const ModelSettings model = model_of({});
+  const MemoryPlan plan = plan_of(model, {});
+  const int64_t N = 256, C = 256, V = 1024;
+  ASSERT_GT(model.hidden_dropout, 0);
+  EXPECT_EQ(plan.arenas.scratch.peak(), 4 * N * C * 2 + 4 * N * 4) << "with the branch of forward, and four numbers a row";
+  EXPECT_EQ(plan.arenas.logits.peak(), N * V * 2);
+}
+
 // In flight on the first stage: as many micro-batches as stages, each of a share of the layers; with chunks a little more.
 TEST(RankMemory, SchedulesHoldWhatTheLiteratureSays) {
   const auto blocks = [](PipelineSchedule schedule, int64_t chunks) {

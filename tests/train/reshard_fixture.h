@@ -56,9 +56,10 @@ class ReshardRank {
   double step() {
     const ModelSettings& model = settings_.model;
     const int64_t data_rank = rank_ / (shape_.tp * shape_.cp) % shape_.dp;
+    const SequenceCut cut{.rank = rank_ / shape_.tp % shape_.cp, .ranks = shape_.cp};
     std::vector<Batch> batches;
-    for (int64_t first = data_rank; first < model.global_batch_size; first += shape_.dp)  // the engine cuts sequences itself
-      batches.push_back(make_batch(1, model.encoder_seq_length, model.vocab_size, step_ * model.global_batch_size + first));
+    for (int64_t first = data_rank; first < model.global_batch_size; first += shape_.dp)
+      batches.push_back(make_batch(1, model.encoder_seq_length, model.vocab_size, step_ * model.global_batch_size + first, cut));
     ++step_;
     return engine_.step(batches, 1e-2, model.global_batch_size * model.encoder_seq_length).loss;
   }

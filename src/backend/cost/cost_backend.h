@@ -35,6 +35,12 @@ OpRecord record_of(Stream stream, const Op& op) {
           .bytes_written = bytes.written};
 }
 
+// The most that ops of a kind need at once.
+struct ScratchPeaks {
+  int64_t attention = 0, others = 0;
+  int64_t most() const { return std::max(attention, others); }
+};
+
 class CostBackend final : public Backend {
  public:
   // `target` is the backend the step will really run on: it knows the scratch memory its ops need.
@@ -60,18 +66,20 @@ class CostBackend final : public Backend {
   int64_t full_speed_rows() const override { return target_.full_speed_rows(); }
   std::string description() const override { return "cost: counts, computes nothing"; }
 
-  int64_t scratch_peak() const { return scratch_peak_; }
+  const ScratchPeaks& scratch_peaks() const { return scratch_peaks_; }
 
  private:
   template <class Op>
   void record_op(Stream stream, const Op& op) {
     log_.add(record_of(stream, op));
-    scratch_peak_ = std::max(scratch_peak_, target_.scratch_bytes(op));
+    constexpr bool kAttention = std::is_same_v<Op, AttentionForward> || std::is_same_v<Op, AttentionBackward>;
+    int64_t& peak = kAttention ? scratch_peaks_.attention : scratch_peaks_.others;
+    peak = std::max(peak, target_.scratch_bytes(op));
   }
 
   const Backend& target_;
   StepLog& log_;
-  int64_t scratch_peak_ = 0;
+  ScratchPeaks scratch_peaks_;
 };
 
 }  // namespace trireme

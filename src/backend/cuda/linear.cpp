@@ -35,10 +35,10 @@ Product fp8_product(const Tensor& a, const Tensor& b, DType out) {
 
 }  // namespace
 
-int64_t CudaBackend::scratch_bytes(const LinearForward&) const { return cuda::Gemm::kWorkspaceBytes; }
-int64_t CudaBackend::scratch_bytes(const LinearInputGrad&) const { return cuda::Gemm::kWorkspaceBytes; }
+int64_t CudaBackend::scratch_bytes(const LinearForward&) const { return cuda::kGemmWorkspaceBytes; }
+int64_t CudaBackend::scratch_bytes(const LinearInputGrad&) const { return cuda::kGemmWorkspaceBytes; }
 int64_t CudaBackend::scratch_bytes(const LinearWeightGrad& op) const {
-  return cuda::Gemm::kWorkspaceBytes + (op.d_out.fp8.column_sums ? 0 : cuda::column_sums_scratch(op.d_out));
+  return cuda::kGemmWorkspaceBytes + (op.d_out.fp8.column_sums ? 0 : cuda::column_sums_scratch(op.d_out));
 }
 
 void CudaBackend::run(Stream where, const LinearForward& op) {
@@ -57,7 +57,7 @@ void CudaBackend::run(Stream where, const LinearForward& op) {
     operands.b = op.x.fp8.values.data, operands.b_scale = inverse_scale(op.x);
   }
   product.epilogue = fused ? Epilogue::gelu_bias : op.bias ? Epilogue::bias : Epilogue::none;
-  gemm_->run(product, operands, scratch(cuda::Gemm::kWorkspaceBytes), stream(where));
+  gemm_->run(product, operands, scratch(cuda::kGemmWorkspaceBytes), stream(where));
   if (op.activation == Activation::none || fused)
     fill_copies(where, op.out);
   else
@@ -77,7 +77,7 @@ void CudaBackend::run(Stream where, const LinearInputGrad& op) {
     operands.b = op.d_out.fp8.values.data, operands.b_scale = inverse_scale(op.d_out);
   }
   product.epilogue = fused ? Epilogue::d_gelu : Epilogue::none;
-  gemm_->run(product, operands, scratch(cuda::Gemm::kWorkspaceBytes), stream(where));
+  gemm_->run(product, operands, scratch(cuda::kGemmWorkspaceBytes), stream(where));
   if (op.activation == Activation::none || fused) return fill_copies(where, op.d_x);
   if (op.d_x.fp8) cuda::quantise_activation_grad(op.activation, op.pre, op.d_x, stream(where));
   if (op.d_x.wide == Wide::kept) cuda::activation_backward(op.activation, op.pre, op.d_x, stream(where));
@@ -93,13 +93,13 @@ void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
     operands.a = op.x.fp8.transposed.data, operands.a_scale = inverse_scale(op.x);
     operands.b = op.d_out.fp8.transposed.data, operands.b_scale = inverse_scale(op.d_out);
   }
-  product.accumulate = op.sum == GradSum::adds ? cuda::Accumulate::yes : cuda::Accumulate::no;
+  operands.accumulate = op.sum == GradSum::adds ? cuda::Accumulate::yes : cuda::Accumulate::no;
   gemm_->run(product, operands, workspace, stream(where));
   if (!op.d_bias) return;
   if (op.d_out.fp8.column_sums)
     cuda::add_partial_sums(op.d_out.fp8.column_sums, op.d_bias, stream(where));
   else
-    cuda::add_column_sums(op.d_out, op.d_bias, workspace + cuda::Gemm::kWorkspaceBytes, stream(where));
+    cuda::add_column_sums(op.d_out, op.d_bias, workspace + cuda::kGemmWorkspaceBytes, stream(where));
 }
 
 }  // namespace trireme

@@ -13,7 +13,7 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr const char* kFirstLine = "trireme gemm plans 2";
+constexpr const char* kFirstLine = "trireme gemm plans 3";
 constexpr int64_t kMostBytes = int64_t{16} << 20;
 constexpr size_t kWords = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t);
 
@@ -35,10 +35,9 @@ std::string file_name(const std::string& device) {
 }
 
 std::string line_of(const Product& p, const cublasLtMatmulAlgo_t& algorithm) {
-  std::string line =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", p.m, p.n, p.k, static_cast<int>(p.a_transposed),
-                  static_cast<int>(p.b_transposed), static_cast<int>(p.a), static_cast<int>(p.b), static_cast<int>(p.out),
-                  static_cast<int>(p.epilogue), static_cast<int>(p.accumulate), static_cast<int>(p.sums), p.alignment);
+  std::string line = fmt::format("{} {} {} {} {} {} {} {} {} {} {}", p.m, p.n, p.k, static_cast<int>(p.a_transposed),
+                                 static_cast<int>(p.b_transposed), static_cast<int>(p.a), static_cast<int>(p.b),
+                                 static_cast<int>(p.out), static_cast<int>(p.epilogue), static_cast<int>(p.sums), p.alignment);
   for (const uint64_t word : algorithm.data) line += fmt::format(" {:016x}", word);
   return line + "\n";
 }
@@ -47,8 +46,8 @@ std::optional<std::pair<Product, cublasLtMatmulAlgo_t>> plan_of(const std::strin
   std::istringstream text(line);
   Product p;
   cublasLtMatmulAlgo_t algorithm{};
-  int a_transposed = 0, b_transposed = 0, a = 0, b = 0, out = 0, epilogue = 0, accumulate = 0, sums = 0;
-  text >> p.m >> p.n >> p.k >> a_transposed >> b_transposed >> a >> b >> out >> epilogue >> accumulate >> sums >> p.alignment;
+  int a_transposed = 0, b_transposed = 0, a = 0, b = 0, out = 0, epilogue = 0, sums = 0;
+  text >> p.m >> p.n >> p.k >> a_transposed >> b_transposed >> a >> b >> out >> epilogue >> sums >> p.alignment;
   text >> std::hex;
   for (size_t i = 0; i < kWords; ++i) text >> algorithm.data[i];
   if (!text) return std::nullopt;
@@ -58,7 +57,6 @@ std::optional<std::pair<Product, cublasLtMatmulAlgo_t>> plan_of(const std::strin
   p.b = static_cast<DType>(b);
   p.out = static_cast<DType>(out);
   p.epilogue = static_cast<Epilogue>(epilogue);
-  p.accumulate = static_cast<Accumulate>(accumulate);
   p.sums = static_cast<Sums>(sums);
   return std::pair(p, algorithm);
 }

@@ -15,14 +15,13 @@ enum class Accumulate : uint8_t { no, yes };
 // How products of FP8 are summed: fast keeps fewer bits between the instructions of the tensor cores.
 enum class Sums : uint8_t { precise, fast };
 
-// D = A B, or D + A B, with matrices as cuBLASLt sees them, column by column: A [m,k], B [k,n], D [m,n]; then the epilogue.
+// D = A B, with matrices as cuBLASLt sees them, column by column: A [m,k], B [k,n], D [m,n]; then the epilogue.
 // Operands in FP8 have scales, and A is transposed and B is not.
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   Transposed a_transposed = Transposed::no, b_transposed = Transposed::no;
   DType a = DType::bf16, b = DType::bf16, out = DType::bf16;
   Epilogue epilogue = Epilogue::none;
-  Accumulate accumulate = Accumulate::no;
   Sums sums = Sums::precise;
   uint32_t alignment = 16;  // of all operands, in bytes
   auto operator<=>(const Product&) const = default;

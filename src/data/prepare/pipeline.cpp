@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -230,7 +231,7 @@ void Pipeline::set_state(State state) {
 void Pipeline::fail(std::exception_ptr error) {
   {
     const std::lock_guard lock(mutex_);
-    if (!error_) error_ = error;
+    if (!error_) error_ = std::move(error);
   }
   set_state(State::failed);
 }

@@ -23,8 +23,8 @@ BpeDefinition read_vocab_and_merges(const std::string& source, std::string_view 
   }
   std::vector<AddedToken> added = vocabulary.find_special_tokens();
   const int32_t end_of_document = choose_end_of_document(added);
-  return {
-      .model = vocabulary.take_model(added, WholeWords::merged), .added = std::move(added), .end_of_document = end_of_document};
+  BpeModel model = vocabulary.take_model(added, WholeWords::merged);
+  return {.model = std::move(model), .added = std::move(added), .end_of_document = end_of_document};
 }
 
 }  // namespace trireme

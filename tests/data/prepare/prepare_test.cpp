@@ -49,6 +49,7 @@ class PrepareTest : public testing::Test {
     settings.output = (folder_ / output).string();
     settings.tokenizer = "bytes";
     settings.workers = 2;
+    settings.memory = int64_t{4} << 30;  // enough for a sanitizer's own, which counts
     return settings;
   }
 
@@ -140,7 +141,7 @@ TEST_F(PrepareTest, WorkersAndRanksChangeNothing) {
 
 TEST_F(PrepareTest, TextFilesAreDocuments) {
   std::string book;
-  for (int i = 0; i < 60000; ++i) book += fmt::format("It is line {}{}", i * i, i % 9 == 0 ? "\n\n" : "\n");
+  for (int64_t i = 0; i < 60000; ++i) book += fmt::format("It is line {}{}", i * i, i % 9 == 0 ? "\n\n" : "\n");
   folder_.write("in/a.txt", "alpha\n");
   folder_.write("in/b.txt", book);
   folder_.write("in/c.txt", "");

@@ -34,7 +34,8 @@ uint32_t contraction_length(const uint8_t* apostrophe, const uint8_t* end) {
 
 void set_bit(uint32_t i, uint64_t& here, uint64_t& next) { (i < 64 ? here : next) |= uint64_t{1} << (i % 64); }
 
-[[gnu::always_inline]] inline uint64_t starts_of_block(SplitState& state, const uint8_t* bytes, uint64_t next_is_text) {
+[[gnu::always_inline]] inline uint64_t starts_of_block(SplitState& state, const uint8_t* origin, ptrdiff_t place,
+                                                       uint64_t next_is_text) {
   const ByteClasses& block = state.block;
   const uint64_t other = ~(block.letter | block.number | block.space) & block.valid;
   const uint64_t same = (block.letter & (block.letter << 1 | state.last_letter)) |
@@ -49,7 +50,7 @@ void set_bit(uint32_t i, uint64_t& here, uint64_t& next) { (i < 64 ? here : next
   state.moved_from = state.moved_to = 0;
   for (uint64_t marks = block.apostrophe & starts & (block.letter >> 1 | uint64_t{1} << 63); marks != 0; marks &= marks - 1) {
     const auto i = static_cast<uint32_t>(__builtin_ctzll(marks));
-    const uint32_t length = contraction_length(bytes + i, state.end);
+    const uint32_t length = contraction_length(origin + place + i, state.end);
     if (length == 0) continue;
     set_bit(i + 1, moved_from, state.moved_from);
     set_bit(i + length, moved_to, state.moved_to);
@@ -77,13 +78,13 @@ void set_bit(uint32_t i, uint64_t& here, uint64_t& next) { (i < 64 ? here : next
 SplitResult split_gpt2(SplitState& state, const CharClassTable& table, const uint8_t* origin, size_t blocks, uint32_t* starts) {
   size_t words = 0;
   for (size_t i = 0; i < blocks; ++i) {
-    const uint8_t* bytes = state.at - 64;  // of state.block
+    const ptrdiff_t place = state.at - origin - 64;  // of state.block; before the text where there is no such block yet
     if (state.at >= state.end) {
-      words += write_bits(starts_of_block(state, bytes, 0), static_cast<uint32_t>(bytes - origin), starts + words);
+      words += write_bits(starts_of_block(state, origin, place, 0), static_cast<uint32_t>(place), starts + words);
       return {words, true};
     }
     const ByteClasses next = classify_next(state, table);
-    words += write_bits(starts_of_block(state, bytes, ~next.space & next.valid & 1), static_cast<uint32_t>(bytes - origin),
+    words += write_bits(starts_of_block(state, origin, place, ~next.space & next.valid & 1), static_cast<uint32_t>(place),
                         starts + words);
     state.block = next;
     state.at += 64;

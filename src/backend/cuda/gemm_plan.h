@@ -1,0 +1,64 @@
+// One product as cuBLASLt describes it, with the algorithm that does it.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <memory>
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/product.h"
+
+namespace trireme::cuda {
+
+inline void check_cublas(cublasStatus_t status, const char* call) {
+  if (status != CUBLAS_STATUS_SUCCESS) throw Failure("{} from {}", cublasLtGetStatusString(status), call);
+}
+#define CUBLAS_CHECK(call) ::trireme::cuda::check_cublas(call, #call)
+
+template <class Handle, cublasStatus_t (*destroy)(Handle)>
+struct DestroyCublas {
+  using pointer = Handle;
+  void operator()(Handle handle) const { destroy(handle); }
+};
+template <class Handle, cublasStatus_t (*destroy)(Handle)>
+using OwnedCublas = std::unique_ptr<Handle, DestroyCublas<Handle, destroy>>;
+
+inline constexpr int64_t kGemmWorkspaceBytes = int64_t{32} << 20;
+
+struct ProductOperands {
+  const void *a = nullptr, *b = nullptr;
+  void* d = nullptr;
+  Accumulate accumulate = Accumulate::no;              // onto what D holds
+  const void* bias = nullptr;                          // [m], of the epilogues with one
+  void* pre = nullptr;                                 // [m,n] as D: written by gelu_bias, read by d_gelu
+  const float *a_scale = nullptr, *b_scale = nullptr;  // of operands in FP8: what their values are multiplied by
+};
+
+// Where products run.
+struct GemmPlace {
+  cublasLtHandle_t handle = nullptr;
+  void* workspace = nullptr;  // of kGemmWorkspaceBytes
+  cudaStream_t stream = nullptr;
+};
+
+class GemmPlan {
+ public:
+  explicit GemmPlan(const Product& product);
+
+  void execute(const ProductOperands& operands, const GemmPlace& where) { CUBLAS_CHECK(attempt(algorithm, operands, where)); }
+  cublasStatus_t attempt(const cublasLtMatmulAlgo_t& with, const ProductOperands& operands, const GemmPlace& where);
+  void point_at(const ProductOperands& operands);  // what an epilogue or FP8 needs, before algorithms are asked for
+
+  using Layout = OwnedCublas<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+  OwnedCublas<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> description;
+  Layout a, b, d;
+  cublasLtMatmulAlgo_t algorithm{};
+
+ private:
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    CUBLAS_CHECK(cublasLtMatmulDescSetAttribute(description.get(), attribute, &value, sizeof(value)));
+  }
+};
+
+}  // namespace trireme::cuda

@@ -1,0 +1,176 @@
+#include "backend/cuda/gemm_tuner.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace trireme::cuda {
+namespace {
+
+// Candidates to ask for. The library orders them by its own estimate, which is rarely the true order but rarely far off.
+constexpr int kCandidates = 48;
+// Reductions in place depend on the order in which blocks finish; the others do not.
+constexpr uint32_t kDeterministicReductions =
+    CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+
+constexpr size_t kParents = 4;  // the best of the library's candidates, whose relatives are tried
+
+class Timer {
+ public:
+  explicit Timer(cudaStream_t stream) : stream_(stream) {
+    CUDA_CHECK(cudaEventCreate(&begin_));
+    CUDA_CHECK(cudaEventCreate(&end_));
+  }
+  ~Timer() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+  template <class Work>
+  float milliseconds(Work&& work) {
+    CUDA_CHECK(cudaEventRecord(begin_, stream_));
+    work();
+    CUDA_CHECK(cudaEventRecord(end_, stream_));
+    CUDA_CHECK(cudaEventSynchronize(end_));
+    float time = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&time, begin_, end_));
+    return time;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+// Memory that tuning may write to in place of the real output.
+class TemporaryOutput {
+ public:
+  explicit TemporaryOutput(int64_t bytes) {
+    if (bytes > 0 && cudaMalloc(&data_, static_cast<size_t>(bytes)) != cudaSuccess) {
+      cudaGetLastError();  // too little memory for tuning: the library's first choice will do
+      data_ = nullptr;
+    }
+  }
+  ~TemporaryOutput() { cudaFree(data_); }
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+struct Candidate {
+  cublasLtMatmulAlgo_t algorithm{};
+  float time = 0;  // ms
+};
+
+bool same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+
+// Each candidate runs alone, with pauses. Runs that go on until the device is at the limit of its power were tried twice, because
+// large models train there: what they chose was slower in a step, by 2% for models of 1.3b and 5b.
+class Tuning {
+ public:
+  Tuning(GemmPlan& plan, const ProductOperands& trial, const GemmPlace& where)
+      : plan_(plan), trial_(trial), where_(where), timer_(where.stream) {}
+
+  cublasLtMatmulAlgo_t best_of(const std::vector<cublasLtMatmulAlgo_t>& listed) {
+    for (const auto& algorithm : listed) time(algorithm);
+    if (candidates_.empty()) return listed.front();
+    sort();
+    const std::vector<Candidate> parents(candidates_.begin(),
+                                         candidates_.begin() + static_cast<ptrdiff_t>(std::min(kParents, candidates_.size())));
+    for (const Candidate& parent : parents) try_relatives(parent.algorithm);
+    sort();
+    return candidates_.front().algorithm;
+  }
+
+ private:
+  void time(const cublasLtMatmulAlgo_t& algorithm) {
+    constexpr float kHopeless = 1.25f;  // a candidate that much slower than the best at its first try gets no more
+    for (const Candidate& known : candidates_)
+      if (same(known.algorithm, algorithm)) return;
+    if (plan_.attempt(algorithm, trial_, where_) != CUBLAS_STATUS_SUCCESS) return;  // this also loads the kernel
+    std::array<float, 5> times{};
+    for (float& time : times) {
+      time = timer_.milliseconds([&] { CUBLAS_CHECK(plan_.attempt(algorithm, trial_, where_)); });
+      if (time <= kHopeless * fastest_) continue;
+      times.fill(time);
+      break;
+    }
+    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+    candidates_.push_back({algorithm, times[times.size() / 2]});
+    fastest_ = std::min(fastest_, candidates_.back().time);
+  }
+
+  // The same kernel with its blocks in other orders and clusters, of which the library lists only a few.
+  void try_relatives(const cublasLtMatmulAlgo_t& parent) {
+    for (const uint32_t order : {0U, 1U, 2U})
+      for (const uint16_t cluster : {CUBLASLT_CLUSTER_SHAPE_2x1x1, CUBLASLT_CLUSTER_SHAPE_1x2x1, CUBLASLT_CLUSTER_SHAPE_4x2x1}) {
+        cublasLtMatmulAlgo_t relative = parent;
+        cublasLtMatmulHeuristicResult_t checked{};
+        const auto set = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, const auto& value) {
+          return cublasLtMatmulAlgoConfigSetAttribute(&relative, attribute, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
+        };
+        if (set(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, order) && set(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, cluster) &&
+            cublasLtMatmulAlgoCheck(where_.handle, plan_.description.get(), plan_.a.get(), plan_.b.get(), plan_.d.get(),
+                                    plan_.d.get(), &relative, &checked) == CUBLAS_STATUS_SUCCESS &&
+            checked.workspaceSize <= static_cast<size_t>(kGemmWorkspaceBytes))
+          time(relative);
+      }
+  }
+
+  void sort() {
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.time < b.time; });
+  }
+
+  GemmPlan& plan_;
+  const ProductOperands& trial_;
+  const GemmPlace& where_;
+  Timer timer_;
+  std::vector<Candidate> candidates_;
+  float fastest_ = std::numeric_limits<float>::max();
+};
+
+std::vector<cublasLtMatmulAlgo_t> listed_algorithms(const GemmPlan& plan, const Product& product, const GemmPlace& where) {
+  cublasLtMatmulPreference_t made = nullptr;
+  CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&made));
+  const OwnedCublas<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference(made);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    CUBLAS_CHECK(cublasLtMatmulPreferenceSetAttribute(made, attribute, &value, sizeof(value)));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspaceBytes));
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kDeterministicReductions);
+  for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    prefer(attribute, product.alignment);
+  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> found{};
+  int count = 0;
+  CUBLAS_CHECK(cublasLtMatmulAlgoGetHeuristic(where.handle, plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(),
+                                              plan.d.get(), made, kCandidates, found.data(), &count));
+  std::vector<cublasLtMatmulAlgo_t> listed;
+  for (int i = 0; i < count; ++i)
+    if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS) listed.push_back(found[static_cast<size_t>(i)].algo);
+  if (listed.empty()) throw Failure("cuBLASLt has no product for m={} n={} k={}", product.m, product.n, product.k);
+  return listed;
+}
+
+}  // namespace
+
+cublasLtMatmulAlgo_t tuned_algorithm(GemmPlan& plan, const Product& product, const ProductOperands& operands,
+                                     const GemmPlace& where) {
+  plan.point_at(operands);
+  const std::vector<cublasLtMatmulAlgo_t> listed = listed_algorithms(plan, product, where);
+  const int64_t output_bytes = product.m * product.n * size_of(product.out);
+  const bool writes_pre = product.epilogue == Epilogue::gelu_bias;
+  const TemporaryOutput output(output_bytes), pre(writes_pre ? product.m * product.n * size_of(product.a) : 0);
+  if (output.data() == nullptr || (writes_pre && pre.data() == nullptr)) return listed.front();
+  ProductOperands trial = operands;
+  trial.d = output.data();
+  if (writes_pre) trial.pre = pre.data();
+  if (product.out == DType::f32) trial.accumulate = Accumulate::yes;  // as all but the first gradients of a step
+  CUDA_CHECK(cudaMemsetAsync(output.data(), 0, static_cast<size_t>(output_bytes), where.stream));
+  return Tuning(plan, trial, where).best_of(listed);
+}
+
+}  // namespace trireme::cuda
