@@ -44,6 +44,12 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
   return mapped;
 }
 
+void ask_for_page(const std::byte* at) {
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(at) / page * page;
+  ::madvise(reinterpret_cast<void*>(begin), page, MADV_WILLNEED);
+}
+
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
 }

@@ -32,6 +32,10 @@ class MappedFile {
   std::span<std::byte> bytes_;
 };
 
+// Has the system begin to read the page of a mapped file that holds `at`, without waiting for it: pages that are asked for before
+// the first is touched come from the disk together. A wish; memory that is no file's is left alone.
+void ask_for_page(const std::byte* at);
+
 // A new file whose bytes, zeros at first, are written through memory. Its disk blocks are taken when it is made, so a full disk
 // is a Failure then and not a crash later. Nobody sees it under its name before commit(); dropped without, it leaves nothing.
 class MappedOutput {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/mapped_file.h"
 #include "base/md5.h"
 
 namespace trireme {
@@ -81,6 +82,10 @@ void check_fit(const GptIndex& index, DocumentLengths lengths, const GptIndexReq
     if (begin.document_position < 0 || begin.document_position > end.document_position ||
         end.document_position >= index.document_index.size())
       refuse(sample);
+    const int64_t asked = std::min(end.document_position, begin.document_position + kDocuments);
+    for (int64_t at = begin.document_position; at <= asked; ++at)
+      if (const int64_t document = index.document_index[at]; document >= 0 && document < lengths.size())
+        ask_for_page(lengths.place_of(document));
     int64_t tokens = end.offset - begin.offset;
     for (int64_t at = begin.document_position; at <= end.document_position; ++at) {
       const int64_t document = index.document_index[at];

@@ -112,6 +112,15 @@ std::span<const std::byte> IndexedDataset::token_bytes(Range sequences) const {
 
 int64_t IndexedDataset::tokens(Range sequences) const { return std::ssize(token_bytes(sequences)) / size_of(type_); }
 
+void IndexedDataset::ask_for_place(int64_t sequence) const {
+  ask_for_page(lengths_ + 4 * sequence);
+  ask_for_page(pointers_ + 8 * sequence);
+}
+
+void IndexedDataset::ask_for_tokens(int64_t sequence) const {
+  if (const int64_t at = pointer(sequence); at >= 0 && at < bin_bytes()) ask_for_page(bin_.bytes().data() + at);
+}
+
 void IndexedDataset::read(int64_t sequence, int64_t offset, std::span<int32_t> tokens) const {
   const std::span<const std::byte> bytes = token_bytes({sequence, sequence + 1});
   const int64_t size = size_of(type_);
