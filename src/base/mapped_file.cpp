@@ -46,8 +46,8 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
 
 void ask_for_page(const std::byte* at) {
   static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(at) / page * page;
-  ::madvise(reinterpret_cast<void*>(begin), page, MADV_WILLNEED);
+  std::byte* const begin = const_cast<std::byte*>(at) - reinterpret_cast<uintptr_t>(at) % page;
+  ::madvise(begin, page, MADV_WILLNEED);
 }
 
 MappedFile::~MappedFile() {
