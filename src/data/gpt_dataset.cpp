@@ -10,15 +10,13 @@ GptDataset::GptDataset(std::shared_ptr<const Corpus> corpus, GptIndex index, con
                        std::string name)
     : corpus_(std::move(corpus)), index_(std::move(index)), request_(request), vocabulary_(vocabulary), name_(std::move(name)) {}
 
-// A sample of many short documents is all over the files: where the system has none of it in memory, a read of the disk for each.
-void GptDataset::ask_for_documents(const TokenPosition& begin, const TokenPosition& end) const {
-  constexpr int64_t kFew = 16, kMost = 4096;
-  const int64_t last = std::min({end.document_position, begin.document_position + kMost, index_.document_index.size() - 1});
-  if (begin.document_position < 0 || last - begin.document_position < kFew) return;
-  const int64_t documents = corpus_->document_lengths().size();
-  for (const auto ask : {&Corpus::ask_for_place, &Corpus::ask_for_tokens})
-    for (int64_t at = begin.document_position; at <= last; ++at)
-      if (const int64_t document = index_.document_index[at]; document >= 0 && document < documents) (*corpus_.*ask)(document);
+void GptDataset::ask_for_places(const TokenPosition& begin, const TokenPosition& end) const {
+  constexpr int64_t kMost = 4096;
+  const int64_t first = std::max<int64_t>(begin.document_position, 0), documents = corpus_->document_lengths().size();
+  const int64_t last = std::min({end.document_position, first + kMost, index_.document_index.size() - 1});
+  for (int64_t at = first; at <= last; ++at)
+    if (const int64_t document = index_.document_index[at]; document >= 0 && document < documents)
+      corpus_->ask_for_place(document);
 }
 
 template <class Visit>
@@ -65,11 +63,18 @@ void GptDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, s
   TokenPosition at = index_.position(number, lengths, request_);
   TokenPosition end = index_.position(number + 1, lengths, request_);
   end.offset += request_.extra();
-  ask_for_documents(at, end);
+  // A sample of many short documents is all over the files: where the system has none of it in memory, a read of the disk for
+  // each.
+  constexpr int64_t kFew = 16;
+  const bool scattered = end.document_position - at.document_position >= kFew;
+  if (scattered) ask_for_places(at, end);
 
   // tokens: x[first] .. x[first+n-1]; targets: x[first+1] .. x[first+n], where there is no x[T] without the extra token.
   const int64_t n = std::ssize(tokens), behind = request_.sequence + request_.extra() - (first + 1);
   advance(at, end, first, [](int64_t, int64_t, int64_t, int64_t) {});
+  if (TokenPosition ahead = at; scattered)
+    advance(ahead, end, n + 1,
+            [&](int64_t document, int64_t offset, int64_t, int64_t) { corpus_->ask_for_tokens(document, offset); });
   const int64_t leading = read_on(at, end, tokens.first(1));
   const int64_t following = read_on(at, end, targets.first(static_cast<size_t>(std::min(n, behind))));
   const int64_t kept = std::min(following, n - 1);

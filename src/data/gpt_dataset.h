@@ -31,7 +31,7 @@ class GptDataset final : public Dataset {
   template <class Visit>
   int64_t advance(TokenPosition& at, const TokenPosition& end, int64_t count, const Visit& visit) const;
   int64_t read_on(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const;
-  void ask_for_documents(const TokenPosition& begin, const TokenPosition& end) const;
+  void ask_for_places(const TokenPosition& begin, const TokenPosition& end) const;
   void check_tokens(std::span<const int32_t> tokens, int64_t index) const;
 
   std::shared_ptr<const Corpus> corpus_;

@@ -117,8 +117,9 @@ void IndexedDataset::ask_for_place(int64_t sequence) const {
   ask_for_page(pointers_ + 8 * sequence);
 }
 
-void IndexedDataset::ask_for_tokens(int64_t sequence) const {
-  if (const int64_t at = pointer(sequence); at >= 0 && at < bin_bytes()) ask_for_page(bin_.bytes().data() + at);
+void IndexedDataset::ask_for_tokens(int64_t sequence, int64_t offset) const {
+  const int64_t at = pointer(sequence);
+  if (at >= 0 && at < bin_bytes() - offset * size_of(type_)) ask_for_page(bin_.bytes().data() + at + offset * size_of(type_));
 }
 
 void IndexedDataset::read(int64_t sequence, int64_t offset, std::span<int32_t> tokens) const {

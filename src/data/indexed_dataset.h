@@ -33,7 +33,7 @@ class IndexedDataset final : public Corpus {
   DocumentLengths document_lengths() const override { return DocumentLengths::of_int32(lengths_, sequences_); }
   void read(int64_t sequence, int64_t offset, std::span<int32_t> tokens) const override;
   void ask_for_place(int64_t sequence) const override;
-  void ask_for_tokens(int64_t sequence) const override;
+  void ask_for_tokens(int64_t sequence, int64_t offset) const override;
 
   // What the arrays say, unchecked but for their ends.
   int64_t length(int64_t sequence) const { return load_at<int32_t>(lengths_ + 4 * sequence); }

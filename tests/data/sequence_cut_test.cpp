@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <set>
 #include <sstream>
 
 #include "data/gpt_dataset.h"
@@ -188,7 +189,12 @@ class CountingCorpus final : public Corpus {
     }
   }
 
+  void ask_for_tokens(int64_t document, int64_t offset) const override {
+    asked.insert(std::accumulate(lengths_.begin(), lengths_.begin() + document, offset));
+  }
+
   mutable std::map<int64_t, int> reads;  // by the token's number in the documents laid end to end
+  mutable std::set<int64_t> asked;
 
  private:
   std::vector<int64_t> lengths_;
@@ -211,6 +217,23 @@ TEST(SequenceCut, OnlyTheTokensOfTheRankAndTheOneAfterEachPartAreRead) {
         for (int64_t t = 0; t <= length; ++t) ++expected[first_token + batch.cut.part_number(held) * length + t];
       EXPECT_EQ(corpus->reads, expected) << "rank " << rank << " of " << ranks;
     }
+}
+
+// Many short documents are asked for ahead: those of the rank, where its tokens begin.
+TEST(SequenceCut, NothingElseIsAskedForAhead) {
+  const auto corpus = std::make_shared<CountingCorpus>(std::vector<int64_t>(3 * kSequence, 1));
+  const GptIndexRequest request{
+      .documents = {0, 3 * kSequence}, .sequence = kSequence, .seed = 1, .shuffle_documents = ShuffleDocuments::no};
+  const GptDataset dataset(corpus, build_gpt_index(corpus->document_lengths(), request, IndexForm::compact), request, 1000, "");
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    corpus->reads.clear();
+    corpus->asked.clear();
+    Batch batch(1, kSequence, {.rank = rank, .ranks = 2});
+    fill_batch(dataset, 1, batch);
+    std::set<int64_t> read;
+    for (const auto& [token, times] : corpus->reads) read.insert(token);
+    EXPECT_EQ(corpus->asked, read) << "rank " << rank;
+  }
 }
 
 // The pages of a file that this process has mapped; whoever touches a forbidden one crashes.
