@@ -249,35 +249,10 @@ bool Pipeline::help(Lane& lane) {
   return true;
 }
 
-Block* Pipeline::take_free_block(Lane& lane) {
-  const auto others = static_cast<size_t>(settings_.workers - settings_.lanes);
-  std::unique_lock lock(mutex_);
+template <class Ready>
+bool Pipeline::help_until(Lane& lane, std::unique_lock<std::mutex>& lock, const Ready& ready) {
   while (state_ == State::running) {
-    // While this thread works on a block the others have two each.
-    const bool others_have_enough = jobs_.size() > 2 * others;
-    if (!free_.empty() && !others_have_enough) {
-      Block* const block = free_.back();
-      free_.pop_back();
-      return block;
-    }
-    if (jobs_.empty()) {
-      free_changed_.wait(lock);
-      continue;
-    }
-    lock.unlock();
-    help(lane);
-    lock.lock();
-  }
-  return nullptr;
-}
-
-bool Pipeline::take_large(Lane& lane) {
-  std::unique_lock lock(mutex_);
-  while (state_ == State::running) {
-    if (!large_taken_) {
-      large_taken_ = true;
-      return true;
-    }
+    if (ready()) return true;
     if (jobs_.empty()) {
       free_changed_.wait(lock);
       continue;
@@ -287,6 +262,23 @@ bool Pipeline::take_large(Lane& lane) {
     lock.lock();
   }
   return false;
+}
+
+Block* Pipeline::take_free_block(Lane& lane) {
+  // While this thread works on a block the others have two each.
+  const auto enough = static_cast<size_t>(2 * (settings_.workers - settings_.lanes));
+  std::unique_lock lock(mutex_);
+  if (!help_until(lane, lock, [&] { return !free_.empty() && jobs_.size() <= enough; })) return nullptr;
+  Block* const block = free_.back();
+  free_.pop_back();
+  return block;
+}
+
+bool Pipeline::take_large(Lane& lane) {
+  std::unique_lock lock(mutex_);
+  if (!help_until(lane, lock, [&] { return !large_taken_; })) return false;
+  large_taken_ = true;
+  return true;
 }
 
 void Pipeline::free_block(Block* block) {

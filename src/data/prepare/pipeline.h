@@ -69,6 +69,9 @@ class Pipeline {
   Block* take_free_block(Lane& lane);
   bool take_large(Lane& lane);
   bool help(Lane& lane);
+  // Works on blocks until ready(), which is asked under the lock; false: the run ends first.
+  template <class Ready>
+  bool help_until(Lane& lane, std::unique_lock<std::mutex>& lock, const Ready& ready);
   void free_block(Block* block);
   void add_job(Job job);
   Job take_job();
