@@ -573,21 +573,38 @@ struct RandomNormal {
   }
 };
 
-// The list of all ops; X(Op) once each.
-#define TRIREME_OPS(X)                                                                                                     \
-  X(EmbeddingForward)                                                                                                      \
-  X(EmbeddingBackward)                                                                                                     \
-  X(ResidualNormForward)                                                                                                   \
-  X(ResidualNormBackward)                                                                                                  \
-  X(ResidualAdd)                                                                                                           \
-  X(DropoutBackward)                                                                                                       \
-  X(LinearForward)                                                                                                         \
-  X(LinearInputGrad)                                                                                                       \
-  X(LinearWeightGrad)                                                                                                      \
-  X(ActivationForward)                                                                                                     \
-  X(SwigluForward)                                                                                                         \
-  X(SwigluBackward) X(Rotary) X(AttentionForward) X(AttentionBackward) X(MergeAttention) X(CopyHeads) X(CrossEntropyStats) \
-      X(RescaleSums) X(CrossEntropyGrad) X(CrossEntropy) X(SquaredNorms) X(ApplyClip) X(AdamW) X(Quantise) X(UpdateScales) \
-          X(Fill) X(Copy) X(RandomNormal)
+// The list of all ops; X(Op) once each. clang-format would lay it out anew every time.
+// clang-format off
+#define TRIREME_OPS(X) \
+  X(EmbeddingForward) \
+  X(EmbeddingBackward) \
+  X(ResidualNormForward) \
+  X(ResidualNormBackward) \
+  X(ResidualAdd) \
+  X(DropoutBackward) \
+  X(LinearForward) \
+  X(LinearInputGrad) \
+  X(LinearWeightGrad) \
+  X(ActivationForward) \
+  X(SwigluForward) \
+  X(SwigluBackward) \
+  X(Rotary) \
+  X(AttentionForward) \
+  X(AttentionBackward) \
+  X(MergeAttention) \
+  X(CopyHeads) \
+  X(CrossEntropyStats) \
+  X(RescaleSums) \
+  X(CrossEntropyGrad) \
+  X(CrossEntropy) \
+  X(SquaredNorms) \
+  X(ApplyClip) \
+  X(AdamW) \
+  X(Quantise) \
+  X(UpdateScales) \
+  X(Fill) \
+  X(Copy) \
+  X(RandomNormal)
+// clang-format on
 
 }  // namespace trireme
