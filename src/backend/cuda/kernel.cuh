@@ -67,6 +67,19 @@ struct alignas(W * sizeof(T) < 16 ? W * sizeof(T) : 16) Pack {
     else
       return to_float(words[i]);
   }
+  // Pairs are rounded by one instruction, where set takes two for each.
+  __device__ static Pack of(const float (&values)[W]) {
+    Pack pack;
+#pragma unroll
+    for (int i = 0; i < W; ++i) {
+      if constexpr (kPairs) {
+        if (i % 2 == 0) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pack.words[i / 2]) : "f"(values[i + 1]), "f"(values[i]));
+      } else {
+        pack.words[i] = from_float<T>(values[i]);
+      }
+    }
+    return pack;
+  }
   __device__ void set(int i, float x) {
     if constexpr (kPairs) {
       const uint32_t bits = __bfloat16_as_ushort(__float2bfloat16(x));

@@ -64,26 +64,27 @@ __device__ void team_sum(float (&values)[K], float (&shared)[K][kWarp]) {
   __syncthreads();  // the next sum writes there
 }
 
-// The packs of one row that this thread holds.
-template <class T, int W, int P>
+// The packs of one row that this thread holds. kWhole: P of them, on every thread.
+template <class T, int W, int P, bool kWhole = false>
 struct RowPart {
   Pack<T, W> packs[P];
 
   __device__ static int column(int p) { return (p * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * W; }
+  __device__ static bool holds(int p, int C) { return kWhole || column(p) < C; }
   __device__ void load(const T* row, int C) {
 #pragma unroll
     for (int p = 0; p < P; ++p)
-      if (column(p) < C) packs[p] = Pack<T, W>::load(row + column(p));
+      if (holds(p, C)) packs[p] = Pack<T, W>::load(row + column(p));
   }
   __device__ void load_once(const T* row, int C) {
 #pragma unroll
     for (int p = 0; p < P; ++p)
-      if (column(p) < C) packs[p] = Pack<T, W>::load_once(row + column(p));
+      if (holds(p, C)) packs[p] = Pack<T, W>::load_once(row + column(p));
   }
   __device__ void store(T* row, int C) const {
 #pragma unroll
     for (int p = 0; p < P; ++p)
-      if (column(p) < C) packs[p].store(row + column(p));
+      if (holds(p, C)) packs[p].store(row + column(p));
   }
   // The compiler takes the packs for new ones. Otherwise it keeps what it has made of them, at twice the registers, until it is
   // used again, where making it anew is cheap.
@@ -99,11 +100,11 @@ struct RowPart {
 };
 
 // use(p, k) for each element that this thread holds of a row.
-template <int W, int P, class Use>
+template <int W, int P, bool kWhole = false, class Use>
 __device__ void for_each_element(int C, Use&& use) {
 #pragma unroll
   for (int p = 0; p < P; ++p)
-    if (RowPart<float, W, P>::column(p) < C) {
+    if (RowPart<float, W, P, kWhole>::holds(p, C)) {
 #pragma unroll
       for (int k = 0; k < W; ++k) use(p, k);
     }
@@ -112,9 +113,10 @@ __device__ void for_each_element(int C, Use&& use) {
 // layernorm1p stores the distance of its gain from one.
 inline float gain_offset(NormKind kind) { return kind == NormKind::layernorm1p ? 1 : 0; }
 
+// Calls use with the flag as a constant.
 template <class Use>
-void with_dropout(const Dropout& first, const Dropout& second, Use&& use) {
-  if (first.active() || second.active())
+void with_flag(bool flag, Use&& use) {
+  if (flag)
     use(std::true_type{});
   else
     use(std::false_type{});

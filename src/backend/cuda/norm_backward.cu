@@ -21,26 +21,26 @@ struct BackwardArguments {
   float* partials;                  // [blocks, 2, C]: of d_weight and of d_bias
 };
 
-template <class T, int W, int P>
-__device__ void store_dropped(const RowPart<T, W, P>& d_sum, T* d_branch, const DropoutArguments& dropout, int64_t row, int C) {
+template <class T, int W, int P, bool kWhole>
+__device__ void store_dropped(const RowPart<T, W, P, kWhole>& d_sum, T* d_branch, const DropoutArguments& dropout, int64_t row,
+                              int C) {
   if (!dropout.active()) return d_sum.store(d_branch + row * C, C);
 #pragma unroll
   for (int p = 0; p < P; ++p) {
+    if (!d_sum.holds(p, C)) continue;
     const int column = d_sum.column(p);
-    if (column >= C) continue;
     float factors[W];
     dropout.factors(row, column, factors);
-    Pack<T, W> dropped;
 #pragma unroll
-    for (int k = 0; k < W; ++k) dropped.set(k, d_sum.packs[p][k] * factors[k]);
-    dropped.store(d_branch + row * C + column);
+    for (int k = 0; k < W; ++k) factors[k] *= d_sum.packs[p][k];
+    Pack<T, W>::of(factors).store(d_branch + row * C + column);
   }
 }
 
 // What is read of a row.
-template <class T, int W, int P>
+template <class T, int W, int P, bool kWhole>
 struct BackwardRow {
-  RowPart<T, W, P> sum, d_out, d_residual;
+  RowPart<T, W, P, kWhole> sum, d_out, d_residual;
   float mean = 0, rstd = 0;
 
   __device__ void load(const BackwardArguments<T>& a, int64_t row) {
@@ -57,21 +57,63 @@ struct BackwardRow {
 template <int P>
 inline constexpr bool kReadsAhead = P <= 2;
 
-// Each team takes every (number of teams)-th row and sums d_weight and d_bias of its rows in registers; the teams of a block are
-// added in order, and what blocks have goes to memory, for add_partials.
-template <class T, int W, int P, bool kDropout>
+// The sums of both values over the team, on each of its threads: like team_sum, but each half of a warp adds one of the two, and
+// a buffer is free again after the next sum only, so that callers take two in turn.
+__device__ inline float2 team_sum2(float first, float second, float (&shared)[kWarp]) {
+  constexpr int kHalf = kWarp / 2;
+  static_assert(kMostThreads / kWarp <= kHalf);
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
+  const bool low = lane < kHalf;
+  const auto add_halves = [](float value) {
+#pragma unroll
+    for (int offset = kHalf / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+    return value;
+  };
+  float value = add_halves((low ? first : second) + __shfl_xor_sync(0xffffffffu, low ? second : first, kHalf));
+  if (warps > 1) {
+    if (lane % kHalf == 0) shared[lane + warp] = value;
+    __syncthreads();
+    value = add_halves(lane % kHalf < warps ? shared[lane] : 0.0f);
+  }
+  return {__shfl_sync(0xffffffffu, value, 0), __shfl_sync(0xffffffffu, value, kHalf)};
+}
+
+// Sums over the rows of a block: what its teams have, in order, goes to memory, for add_partials.
+template <int W, int P>
+__device__ void store_block_sums(const float (&sums)[P][W], int C, float* block_sums, float* partials) {
+  float* mine = blockDim.y == 1 ? partials : block_sums + threadIdx.y * C;
+#pragma unroll
+  for (int p = 0; p < P; ++p) {
+    const int column = RowPart<float, W, P>::column(p);
+    if (column < C) Pack<float, W>::of(sums[p]).store(mine + column);
+  }
+  if (blockDim.y == 1) return;
+  __syncthreads();
+  for (int column = threadIdx.y * blockDim.x + threadIdx.x; column < C; column += blockDim.x * blockDim.y) {
+    float total = 0;
+    for (unsigned team = 0; team < blockDim.y; ++team) total += block_sums[team * C + column];
+    partials[column] = total;
+  }
+  __syncthreads();
+}
+
+// Each team takes every (number of teams)-th row and sums d_weight and d_bias of its rows in registers. kPlain: no dropout,
+// no offset of the gains, and no idle lanes.
+template <class T, int W, int P, bool kPlain>
 __global__ void __launch_bounds__(kMostThreads) norm_backward(const BackwardArguments<T> a) {
   __shared__ float shared[2][kWarp];
-  extern __shared__ float block_sums[];  // [2, C] where there are several teams
-  RowPart<T, W, P> weight;
+  extern __shared__ float4 block_sums[];  // [teams, C] floats where there are several teams
+  RowPart<T, W, P, kPlain> weight;
   weight.load(a.weight, a.C);
+  const auto gain = [&](int p, int k) { return kPlain ? weight.packs[p][k] : weight.packs[p][k] + a.gain_offset; };
   float d_weight[P][W] = {}, d_bias[P][W] = {};
   const float inverse_width = 1 / static_cast<float>(a.C);
 
   const int64_t stride = int64_t{gridDim.x} * blockDim.y, first = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  BackwardRow<T, W, P> here, next;
+  BackwardRow<T, W, P, kPlain> here, next;
   if (kReadsAhead<P> && first < a.N) next.load(a, first);
-  for (int64_t row = first; row < a.N; row += stride) {
+  int turn = 0;
+  for (int64_t row = first; row < a.N; row += stride, turn ^= 1) {
     const int64_t at = row * a.C;
     if constexpr (kReadsAhead<P>) {
       here = next;
@@ -82,48 +124,44 @@ __global__ void __launch_bounds__(kMostThreads) norm_backward(const BackwardArgu
     auto& [sum, d_out, d_residual, mean, rstd] = here;
 
     weight.forget();
-    float averages[2] = {};  // of d_out * gain, and of that times the normalised row
-    for_each_element<W, P>(a.C, [&](int p, int k) {
+    float total = 0, total_product = 0;  // of d_out * gain, and of that times the normalised row
+    for_each_element<W, P, kPlain>(a.C, [&](int p, int k) {
       const float normalised = (sum.packs[p][k] - mean) * rstd, gradient = d_out.packs[p][k];
-      const float scaled = gradient * (weight.packs[p][k] + a.gain_offset);
-      averages[0] += scaled;
-      averages[1] += scaled * normalised;
-      d_weight[p][k] += gradient * normalised;
+      const float scaled = gradient * gain(p, k);
+      total += scaled;
+      total_product = fmaf(scaled, normalised, total_product);
+      d_weight[p][k] = fmaf(gradient, normalised, d_weight[p][k]);
       d_bias[p][k] += gradient;
     });
-    team_sum(averages, shared);
+    const float2 totals = team_sum2(total, total_product, shared[turn]);
     sum.forget(), d_out.forget(), weight.forget();
-    const float average = a.centred ? averages[0] * inverse_width : 0, average_product = averages[1] * inverse_width;
 
-    for_each_element<W, P>(a.C, [&](int p, int k) {
-      const float normalised = (sum.packs[p][k] - mean) * rstd;
-      const float scaled = d_out.packs[p][k] * (weight.packs[p][k] + a.gain_offset);
-      const float gradient = (scaled - average - normalised * average_product) * rstd;
-      sum.packs[p].set(k, a.d_residual ? gradient + d_residual.packs[p][k] : gradient);  // d_sum takes its place
-    });
+    // d_sum = (scaled - average - normalised * average_product) * rstd + d_residual
+    const float offset = a.centred ? -totals.x * inverse_width * rstd : 0, slope = -totals.y * inverse_width * rstd * rstd;
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      if (!sum.holds(p, a.C)) continue;
+      float d_sum[W];
+#pragma unroll
+      for (int k = 0; k < W; ++k) {
+        d_sum[k] = fmaf(d_out.packs[p][k] * gain(p, k), rstd, fmaf(sum.packs[p][k] - mean, slope, offset));
+        if (a.d_residual) d_sum[k] += d_residual.packs[p][k];
+      }
+      sum.packs[p] = Pack<T, W>::of(d_sum);  // takes its place
+    }
     sum.store(a.d_sum + at, a.C);
-    if constexpr (kDropout) {
-      if (a.d_branch) store_dropped(sum, a.d_branch, a.dropout, row, a.C);
-      if (a.d_branch2) store_dropped(sum, a.d_branch2, a.dropout2, row, a.C);
-    } else {
+    if constexpr (kPlain) {
       if (a.d_branch) sum.store(a.d_branch + at, a.C);
       if (a.d_branch2) sum.store(a.d_branch2 + at, a.C);
+    } else {
+      if (a.d_branch) store_dropped(sum, a.d_branch, a.dropout, row, a.C);
+      if (a.d_branch2) store_dropped(sum, a.d_branch2, a.dropout2, row, a.C);
     }
   }
 
   float* partials = a.partials + int64_t{blockIdx.x} * 2 * a.C;
-  float* totals = blockDim.y == 1 ? partials : block_sums;
-  for (unsigned team = 0; team < blockDim.y; ++team) {
-    if (threadIdx.y == team)
-      for_each_element<W, P>(a.C, [&](int p, int k) {
-        const int column = RowPart<T, W, P>::column(p) + k;
-        totals[column] = (team == 0 ? 0 : totals[column]) + d_weight[p][k];
-        totals[a.C + column] = (team == 0 ? 0 : totals[a.C + column]) + d_bias[p][k];
-      });
-    __syncthreads();
-  }
-  if (blockDim.y > 1)
-    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < 2 * a.C; i += blockDim.x * blockDim.y) partials[i] = totals[i];
+  store_block_sums<W, P>(d_weight, a.C, reinterpret_cast<float*>(block_sums), partials);
+  store_block_sums<W, P>(d_bias, a.C, reinterpret_cast<float*>(block_sums), partials + a.C);
 }
 
 // to[c] += sum over blocks of partials[block, c]: a block has 32 columns, each of its warps every 32nd partial sum of them.
@@ -202,12 +240,14 @@ void CudaBackend::run(Stream stream, const ResidualNormBackward& op) {
     const auto launch = [&]<int W>(std::integral_constant<int, W>) {
       const TeamShape shape = team_shape<W>(C);
       const BackwardGrid grid(shape.threads, multiprocessors_);
+      const bool plain = !op.dropout.active() && !op.dropout2.active() && arguments.gain_offset == 0 &&
+                         shape.threads * shape.packs_per_thread * W == C;
       blocks = std::min(grid.blocks, blocks_for(N, grid.teams));
-      const size_t shared = grid.teams > 1 ? static_cast<size_t>(2 * C) * sizeof(float) : 0;
+      const size_t shared = grid.teams > 1 ? static_cast<size_t>(grid.teams * C) * sizeof(float) : 0;
       const dim3 threads(static_cast<unsigned>(shape.threads), static_cast<unsigned>(grid.teams));
       with_packs_per_thread<W>(shape.packs_per_thread, [&]<int P>(std::integral_constant<int, P>) {
-        with_dropout(op.dropout, op.dropout2, [&]<bool kDropout>(std::bool_constant<kDropout>) {
-          norm_backward<T, W, P, kDropout><<<blocks, threads, shared, this->stream(stream)>>>(arguments);
+        with_flag(plain, [&]<bool kPlain>(std::bool_constant<kPlain>) {
+          norm_backward<T, W, P, kPlain><<<blocks, threads, shared, this->stream(stream)>>>(arguments);
           check_launch(ResidualNormBackward::kName);
         });
       });

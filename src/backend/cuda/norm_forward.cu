@@ -136,7 +136,7 @@ void CudaBackend::run(Stream stream, const ResidualNormForward& op) {
       const TeamShape shape = team_shape<W>(C);
       const dim3 threads(static_cast<unsigned>(shape.threads), shape.threads == kWarp ? 4 : 1);
       with_packs_per_thread<W>(shape.packs_per_thread, [&]<int P>(std::integral_constant<int, P>) {
-        with_dropout(op.dropout, op.dropout2, [&]<bool kDropout>(std::bool_constant<kDropout>) {
+        with_flag(op.dropout.active() || op.dropout2.active(), [&]<bool kDropout>(std::bool_constant<kDropout>) {
           norm_forward<T, W, P, kDropout><<<blocks_for(N, threads.y), threads, 0, this->stream(stream)>>>(arguments);
           check_launch(ResidualNormForward::kName);
         });
