@@ -4,7 +4,7 @@
 
 namespace trireme::cuda {
 
-Gemm::Gemm(const std::string& device) : file_(device) { CUBLAS_CHECK(cublasLtCreate(&handle_)); }
+Gemm::Gemm(const std::string& device) : device_(device), file_(device) { CUBLAS_CHECK(cublasLtCreate(&handle_)); }
 Gemm::~Gemm() {
   plans_.clear();
   cublasLtDestroy(handle_);
@@ -18,6 +18,14 @@ void Gemm::run(Product product, const ProductOperands& operands, void* workspace
   plan_for(product, operands, here).execute(operands, here);
 }
 
+void Gemm::announce_tuning(const Product& product) {
+  constexpr double kLong = 1e10;  // multiplications
+  if (announced_ || static_cast<double>(product.m) * static_cast<double>(product.n) * static_cast<double>(product.k) < kLong)
+    return;
+  announced_ = true;
+  fmt::print(stderr, "trireme: tuning products for {}: the first step takes up to a minute longer, once for a model\n", device_);
+}
+
 GemmPlan& Gemm::plan_for(const Product& product, const ProductOperands& operands, const GemmPlace& where) {
   std::unique_ptr<GemmPlan>& plan = plans_[product];
   if (!plan) {
@@ -25,6 +33,7 @@ GemmPlan& Gemm::plan_for(const Product& product, const ProductOperands& operands
     if (const cublasLtMatmulAlgo_t* known = file_.find(product)) {
       plan->algorithm = *known;
     } else {
+      announce_tuning(product);
       plan->algorithm = tuned_algorithm(*plan, product, operands, where);
       file_.add(product, plan->algorithm);
     }

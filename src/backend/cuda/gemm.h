@@ -19,8 +19,11 @@ class Gemm {
   void run(Product product, const ProductOperands& operands, void* workspace, cudaStream_t stream);
 
  private:
+  void announce_tuning(const Product& product);  // of products so large that it takes seconds, once
   GemmPlan& plan_for(const Product& product, const ProductOperands& operands, const GemmPlace& where);
 
+  std::string device_;
+  bool announced_ = false;
   cublasLtHandle_t handle_ = nullptr;
   PlanFile file_;
   std::map<Product, std::unique_ptr<GemmPlan>> plans_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <limits>
+#include <thread>
 #include <vector>
 
 namespace trireme::cuda {
@@ -66,39 +68,49 @@ struct Candidate {
 
 bool same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
 
-// Each candidate runs alone, with pauses. Runs that go on until the device is at the limit of its power were tried twice, because
-// large models train there: what they chose was slower in a step, by 2% for models of 1.3b and 5b.
+float median(std::vector<float> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Every candidate is timed alone, the best of them again in turns. A device that works without rest reaches the limit of its
+// power and slows down by a quarter, and then times depend on what ran before; so it rests between runs. Large models do train at
+// that limit, but plans chosen there made no step faster.
 class Tuning {
  public:
   Tuning(GemmPlan& plan, const ProductOperands& trial, const GemmPlace& where)
       : plan_(plan), trial_(trial), where_(where), timer_(where.stream) {}
 
   cublasLtMatmulAlgo_t best_of(const std::vector<cublasLtMatmulAlgo_t>& listed) {
-    for (const auto& algorithm : listed) time(algorithm);
+    for (const auto& algorithm : listed) consider(algorithm);
     if (candidates_.empty()) return listed.front();
     sort();
     const std::vector<Candidate> parents(candidates_.begin(),
                                          candidates_.begin() + static_cast<ptrdiff_t>(std::min(kParents, candidates_.size())));
     for (const Candidate& parent : parents) try_relatives(parent.algorithm);
     sort();
-    return candidates_.front().algorithm;
+    return best_of_finalists();
   }
 
  private:
-  void time(const cublasLtMatmulAlgo_t& algorithm) {
+  float time(const cublasLtMatmulAlgo_t& algorithm) {
+    constexpr float kRest = 2;  // times the run
+    const float time = timer_.milliseconds([&] { CUBLAS_CHECK(plan_.attempt(algorithm, trial_, where_)); });
+    std::this_thread::sleep_for(std::chrono::duration<float, std::milli>(kRest * time));
+    return time;
+  }
+
+  void consider(const cublasLtMatmulAlgo_t& algorithm) {
+    constexpr size_t kRuns = 3;
     constexpr float kHopeless = 1.25f;  // a candidate that much slower than the best at its first try gets no more
     for (const Candidate& known : candidates_)
       if (same(known.algorithm, algorithm)) return;
     if (plan_.attempt(algorithm, trial_, where_) != CUBLAS_STATUS_SUCCESS) return;  // this also loads the kernel
-    std::array<float, 5> times{};
-    for (float& time : times) {
-      time = timer_.milliseconds([&] { CUBLAS_CHECK(plan_.attempt(algorithm, trial_, where_)); });
-      if (time <= kHopeless * fastest_) continue;
-      times.fill(time);
-      break;
-    }
-    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-    candidates_.push_back({algorithm, times[times.size() / 2]});
+    std::vector<float> times;
+    do times.push_back(time(algorithm));
+    while (times.size() < kRuns && times.back() <= kHopeless * fastest_);
+    candidates_.push_back({algorithm, median(times)});
     fastest_ = std::min(fastest_, candidates_.back().time);
   }
 
@@ -115,8 +127,22 @@ class Tuning {
             cublasLtMatmulAlgoCheck(where_.handle, plan_.description.get(), plan_.a.get(), plan_.b.get(), plan_.d.get(),
                                     plan_.d.get(), &relative, &checked) == CUBLAS_STATUS_SUCCESS &&
             checked.workspaceSize <= static_cast<size_t>(kGemmWorkspaceBytes))
-          time(relative);
+          consider(relative);
       }
+  }
+
+  cublasLtMatmulAlgo_t best_of_finalists() {
+    constexpr size_t kFinalists = 12, kRounds = 9;
+    constexpr float kClose = 1.06f;
+    const auto close = [&](const Candidate& candidate) { return candidate.time < kClose * candidates_.front().time; };
+    const auto end = std::find_if_not(candidates_.begin(), candidates_.end(), close);
+    candidates_.resize(std::min(kFinalists, static_cast<size_t>(end - candidates_.begin())));
+    std::vector<std::vector<float>> times(candidates_.size());
+    for (size_t round = 0; round < kRounds; ++round)
+      for (size_t i = 0; i < candidates_.size(); ++i) times[i].push_back(time(candidates_[i].algorithm));
+    for (size_t i = 0; i < candidates_.size(); ++i) candidates_[i].time = median(times[i]);
+    sort();
+    return candidates_.front().algorithm;
   }
 
   void sort() {
