@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "backend/cuda/aside.h"
 #include "backend/cuda/attention.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/cuda_backend.h"
@@ -30,6 +31,7 @@ CudaBackend::CudaBackend(int device) : device_(device) {
   staging_ = std::make_unique<cuda::Staging>();
   gemm_ = std::make_unique<cuda::Gemm>(name_);
   attention_ = std::make_unique<cuda::Attention>();
+  aside_ = std::make_unique<cuda::Aside>();
   replays_ = std::make_unique<cuda::Replays>();
   times_ = std::make_unique<cuda::Times>();
 }

@@ -17,6 +17,7 @@ class Streams;
 class Staging;
 class Gemm;
 class Attention;
+class Aside;
 class Replays;
 class Times;
 }  // namespace cuda
@@ -93,6 +94,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   std::unique_ptr<cuda::Staging> staging_;
   std::unique_ptr<cuda::Gemm> gemm_;
   std::unique_ptr<cuda::Attention> attention_;
+  std::unique_ptr<cuda::Aside> aside_;
   std::unique_ptr<cuda::Replays> replays_;
   std::unique_ptr<cuda::Times> times_;
   Tensor scratch_;

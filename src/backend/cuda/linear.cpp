@@ -1,5 +1,6 @@
 // Linear layers. cuBLASLt sees our row-major [rows, columns] as column-major [columns, rows], so every product is written
 // transposed: out^T [O,N] = weight [O,I] x^T [I,N], and so on.
+#include "backend/cuda/aside.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/gemm.h"
@@ -94,12 +95,21 @@ void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
     operands.b = op.d_out.fp8.transposed.data, operands.b_scale = inverse_scale(op.d_out);
   }
   operands.accumulate = op.sum == GradSum::adds ? cuda::Accumulate::yes : cuda::Accumulate::no;
-  gemm_->run(product, operands, workspace, stream(where));
-  if (!op.d_bias) return;
-  if (op.d_out.fp8.column_sums)
-    cuda::add_partial_sums(op.d_out.fp8.column_sums, op.d_bias, stream(where));
-  else
-    cuda::add_column_sums(op.d_out, op.d_bias, workspace + cuda::kGemmWorkspaceBytes, stream(where));
+  const auto multiply = [&](cudaStream_t stream) { gemm_->run(product, operands, workspace, stream); };
+  if (!op.d_bias) return multiply(stream(where));
+  const auto add_sums = [&](cudaStream_t stream) {
+    if (op.d_out.fp8.column_sums)
+      cuda::add_partial_sums(op.d_out.fp8.column_sums, op.d_bias, stream);
+    else
+      cuda::add_column_sums(op.d_out, op.d_bias, workspace + cuda::kGemmWorkspaceBytes, stream);
+  };
+  // A product of fewer tiles than there are multiprocessors leaves some idle. One of few rows is over before another stream
+  // begins.
+  constexpr int64_t kTileRows = 128, kTileColumns = 256;
+  if (ceil_div(I, kTileRows) * ceil_div(O, kTileColumns) < multiprocessors_ && N >= full_speed_rows())
+    return aside_->run(stream(where), multiply, add_sums);
+  multiply(stream(where));
+  add_sums(stream(where));
 }
 
 }  // namespace trireme

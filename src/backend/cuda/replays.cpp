@@ -16,7 +16,7 @@ cudaGraphExec_t record(cudaStream_t stream, const std::function<void()>& enqueue
   }
   CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
   cudaGraphExec_t executable = nullptr;
-  CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  CUDA_CHECK(cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority));
   CUDA_CHECK(cudaGraphDestroy(graph));
   return executable;
 }

@@ -8,8 +8,10 @@
 namespace trireme::cuda {
 
 Streams::Streams() {
+  int lowest = 0, highest = 0;
+  CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (Line& line : lines_) {
-    CUDA_CHECK(cudaStreamCreateWithFlags(&line.stream, cudaStreamNonBlocking));
+    CUDA_CHECK(cudaStreamCreateWithPriority(&line.stream, cudaStreamNonBlocking, highest));  // what runs aside comes after
     for (cudaEvent_t& event : line.events) CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
 }

@@ -1,0 +1,33 @@
+// A second stream, for small kernels that need nothing of the product launched with them: they run on the multiprocessors that
+// the last tiles of the product leave idle, instead of after it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace trireme::cuda {
+
+class Aside {
+ public:
+  Aside();
+  ~Aside();
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+
+  // product(stream) and beside(another stream), both after what `stream` has so far and before what follows there.
+  template <class Product, class Beside>
+  void run(cudaStream_t stream, Product&& product, Beside&& beside) {
+    fork(stream);
+    product(stream);  // first, so that its tiles are placed first
+    beside(stream_);
+    join(stream);
+  }
+
+ private:
+  void fork(cudaStream_t from);
+  void join(cudaStream_t to);
+
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t forked_ = nullptr, joined_ = nullptr;
+};
+
+}  // namespace trireme::cuda

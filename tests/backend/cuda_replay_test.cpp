@@ -1,0 +1,50 @@
+// Work that the CUDA backend records and launches again does what it did the first time, on all the streams that it is spread
+// over. Runs where a GPU is.
+#include <gtest/gtest.h>
+
+#include "backend/cuda_module.h"
+#include "support/host_tensors.h"
+
+namespace trireme {
+namespace {
+
+// The gradients after `times` equal passes over 8192 rows, so many that the sums of the bias go beside the product.
+std::vector<float> weight_and_bias_grads(int times, bool repeated) {
+  constexpr int64_t N = 8192, I = 64, O = 32;
+  const std::unique_ptr<Backend> backend = make_cuda_backend();
+  HostTensors host;
+  std::vector<Memory> memory;
+  const auto on_device = [&](const Tensor& from) {
+    Tensor device{.dtype = from.dtype, .shape = from.shape, .device = Device::cuda};
+    memory.push_back(backend->allocate(device.bytes()));
+    device.data = memory.back().block.get();
+    backend->upload(kCompute, from.data, device);
+    return device;
+  };
+  const Tensor grads = on_device(host.uniform({O * I + O}, DType::f32));
+  const LinearWeightGrad op{.x = on_device(host.uniform({N, I}, DType::bf16)),
+                            .d_out = on_device(host.uniform({N, O}, DType::bf16)),
+                            .d_weight = grads.rows(0, O * I).reshaped({O, I}),
+                            .d_bias = grads.rows(O * I, O)};
+  const int64_t scratch_bytes = backend->scratch_bytes(op);
+  const Memory scratch = backend->allocate(scratch_bytes);
+  backend->set_scratch(kCompute, {scratch.block.get(), DType::u8, {scratch_bytes}, Device::cuda});
+  for (int i = 0; i < times; ++i) {
+    const auto enqueue = [&] { backend->run(kCompute, op); };
+    repeated ? backend->repeat(kCompute, 1, enqueue) : enqueue();
+  }
+  std::vector<float> result(static_cast<size_t>(grads.count()));
+  backend->download(kCompute, grads, result.data());
+  backend->synchronize(backend->record(kCompute, "downloaded"));
+  return result;
+}
+
+TEST(CudaReplay, GivesTheSameBits) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build";
+  const std::vector<float> expected = weight_and_bias_grads(5, false);
+  EXPECT_NE(expected, weight_and_bias_grads(4, false));
+  EXPECT_EQ(expected, weight_and_bias_grads(5, true));
+}
+
+}  // namespace
+}  // namespace trireme
