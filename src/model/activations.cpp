@@ -70,25 +70,21 @@ Operand with_copies(Operand input, int64_t N, int64_t width, const Fp8Inputs& fp
   return input;
 }
 
-Operand take_attended(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena) {
-  return with_copies(take_attended(d, dtype, arena), d.N(), d.H * d.D, fp8, arena);
-}
-
-// The inputs that selective recompute rebuilds.
+// The inputs that selective recompute rebuilds, and the copies of the one that it keeps.
 LinearInputs take_rebuilt(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena) {
   const auto input = [&](const Shape& shape, const Tensor& beside_copies) {
     const Operand made = fp8.state != nullptr ? Operand(beside_copies, {}, Wide::scratch) : Operand(arena.take(shape, dtype));
     return with_copies(made, shape[0], shape[1], fp8, arena);
   };
   return {.normed1 = input({d.R, d.C}, fp8.normed),
-          .attended = {},
+          .attended = with_copies(Tensor{}, d.N(), d.H * d.D, fp8, arena),
           .normed2 = input({d.R, d.C}, fp8.normed),
           .activated = input({d.N(), d.F}, fp8.activated)};
 }
 
 LinearInputs take_inputs(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena) {
   LinearInputs inputs = take_rebuilt(d, dtype, fp8, arena);
-  inputs.attended = take_attended(d, dtype, fp8, arena);
+  static_cast<Tensor&>(inputs.attended) = take_attended(d, dtype, arena);
   return inputs;
 }
 
@@ -150,31 +146,33 @@ BlockActivations make_block_activations(const ModelSettings& model, const Dims& 
 }
 
 BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, DType dtype, Backward backward,
-                                    DeferredWeights deferred, const Fp8State* fp8, Arena& arena) {
-  const auto stream = [&] { return arena.take({d.R, d.C}, dtype); };
+                                    DeferredWeights deferred, const Fp8State* fp8, const ModelMemory& memory) {
+  Arena& work = memory.work;
+  const auto stream = [&] { return work.take({d.R, d.C}, dtype); };
   const GradientPlaces reuses(model, d, deferred, fp8);
   BlockWorkspace w;
-  w.branch1 = stream();
+  w.branch1 = stream();  // the loss head reads them before there are logits
   w.branch2 = model.parallel_residual ? stream() : w.branch1;
-  if (d.R < d.N()) w.rows = {.gathered = arena.take({d.N(), d.C}, dtype), .sums = arena.take({d.N(), d.C}, dtype)};
-  if (d.CP > 1) w.ring = make_ring(d, dtype, backward, arena);
+  if (d.R < d.N())
+    w.rows = {.gathered = memory.scratch.take({d.N(), d.C}, dtype), .sums = memory.scratch.take({d.N(), d.C}, dtype)};
+  if (d.CP > 1) w.ring = make_ring(d, dtype, backward, work);
   if (backward == Backward::no) return w;
   w.d_sum = stream();
   w.d_normed1 = stream();
   w.d_normed2 = model.parallel_residual ? stream() : w.d_normed1;
-  if (!reuses.d_attended_in_d_up) w.d_attended = take_attended(d, dtype, arena);
-  if (is_gated(model.activation)) w.d_activated = arena.take({d.N(), d.F}, dtype);
+  if (!reuses.d_attended_in_d_up) w.d_attended = take_attended(d, dtype, work);
+  if (is_gated(model.activation)) w.d_activated = work.take({d.N(), d.F}, dtype);
   if (deferred == DeferredWeights::yes) return w;
   const bool dropout = model.hidden_dropout > 0;
   w.branch_grads = dropout ? BranchGrads::written : BranchGrads::same_as_sum;
   const auto gradient = [&](const Tensor& made, int64_t width) {
-    return with_copies({made, {}, fp8 != nullptr ? Wide::scratch : Wide::kept}, d.N(), width, fp8, arena);
+    return with_copies({made, {}, fp8 != nullptr ? Wide::scratch : Wide::kept}, d.N(), width, fp8, work);
   };
-  w.gradients.d_attention = dropout ? gradient(stream(), d.C) : with_copies(w.d_sum, d.N(), d.C, fp8, arena);
+  w.gradients.d_attention = dropout ? gradient(stream(), d.C) : with_copies(w.d_sum, d.N(), d.C, fp8, work);
   // One branch after the other, unless the residual is parallel.
   w.gradients.d_mlp = dropout && model.parallel_residual ? gradient(stream(), d.C) : w.gradients.d_attention;
-  w.gradients.d_qkv = gradient(reuses.d_qkv_in_up ? Tensor{} : arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype), d.qkv_width());
-  if (!reuses.d_up_in_activated) w.gradients.d_up = gradient(arena.take({d.N(), up_width(model, d)}, dtype), up_width(model, d));
+  w.gradients.d_qkv = gradient(reuses.d_qkv_in_up ? Tensor{} : work.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype), d.qkv_width());
+  if (!reuses.d_up_in_activated) w.gradients.d_up = gradient(work.take({d.N(), up_width(model, d)}, dtype), up_width(model, d));
   return w;
 }
 
@@ -183,11 +181,10 @@ Tensor attended_gradient(const Dims& d, const BlockWorkspace& w, const BlockGrad
 }
 
 SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d, DType dtype, DeferredWeights deferred,
-                                      const Fp8State* fp8, Arena& scratch) {
-  SharedWorkspace shared{.block = make_block_workspace(model, d, dtype, Backward::yes, deferred, fp8, scratch),
-                         .fp8 = {},
-                         .rebuilt = {},
-                         .pool = {}};
+                                      const Fp8State* fp8, const ModelMemory& memory) {
+  Arena& work = memory.work;
+  SharedWorkspace shared{
+      .block = make_block_workspace(model, d, dtype, Backward::yes, deferred, fp8, memory), .fp8 = {}, .rebuilt = {}, .pool = {}};
   if (fp8 != nullptr) {
     CHECK(deferred == DeferredWeights::no && d.R == d.N() && d.CP == 1);
     // Forward works where gradients come later.
@@ -196,12 +193,12 @@ SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d,
                   .one_gradient = model.parallel_residual && model.hidden_dropout == 0,
                   .normed = shared.block.d_normed1,
                   .activated = front_of(d_up, {d.N(), d.F}),
-                  .values = scratch.take({d.N() * std::max({d.C, d.F, d.H * d.D})}, fp8->input_dtype())};
+                  .values = work.take({d.N() * std::max({d.C, d.F, d.H * d.D})}, fp8->input_dtype())};
   }
   if (model.activations_checkpoint_granularity == RecomputeGranularity::selective)
-    shared.rebuilt = take_rebuilt(d, dtype, shared.fp8, scratch);
+    shared.rebuilt = take_rebuilt(d, dtype, shared.fp8, work);
   for (int64_t i = 0; i < recompute_group(model, d.L); ++i)
-    shared.pool.push_back(make_block_activations(model, d, dtype, shared.fp8, scratch));
+    shared.pool.push_back(make_block_activations(model, d, dtype, shared.fp8, work));
   return shared;
 }
 
@@ -230,7 +227,7 @@ ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, D
         inputs_.push_back(inputs_of(pooled(layer)));
       } else if (rebuilds_) {
         inputs_.push_back(shared.rebuilt);
-        inputs_.back().attended = take_attended(dims, dtype, shared.fp8, activations);
+        static_cast<Tensor&>(inputs_.back().attended) = take_attended(dims, dtype, activations);
       } else {
         inputs_.push_back(take_inputs(dims, dtype, shared.fp8, activations));
       }

@@ -69,11 +69,17 @@ struct BlockWorkspace {
 // The gradient of the attention's output.
 Tensor attended_gradient(const Dims& dims, const BlockWorkspace& w, const BlockGradients& gradients);
 
+// Where a model takes its memory from: what lives from forward to backward, what is worked in, and the logits. They and `work`,
+// which is for blocks and what the loss head reads first, may be the same memory.
+struct ModelMemory {
+  Arena &activations, &scratch, &logits, &work;
+};
+
 enum class Backward : uint8_t { no, yes };
 // With weight products put off, the gradients they need are kept for each layer.
 enum class DeferredWeights : uint8_t { no, yes };
 BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& dims, DType dtype, Backward backward,
-                                    DeferredWeights deferred, const Fp8State* fp8, Arena& arena);
+                                    DeferredWeights deferred, const Fp8State* fp8, const ModelMemory& memory);
 
 // With FP8 products the inputs of linear layers are kept as FP8. Beside their copies the tensors themselves are only worked in,
 // and the copies that forward reads at once are not kept either: all blocks share that memory.
@@ -88,11 +94,6 @@ struct Fp8Inputs {
 BlockActivations make_block_activations(const ModelSettings& model, const Dims& dims, DType dtype, const Fp8Inputs& fp8,
                                         Arena& arena);
 
-// Where a model takes its memory from: what lives from forward to backward, what is worked in, and the logits.
-struct ModelMemory {
-  Arena &activations, &scratch, &logits;
-};
-
 // Memory that all chunks of a stage share, because one of them works at a time.
 struct SharedWorkspace {
   BlockWorkspace block;
@@ -102,7 +103,7 @@ struct SharedWorkspace {
 };
 // `dims` of the chunk with the most layers.
 SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& dims, DType dtype, DeferredWeights deferred,
-                                      const Fp8State* fp8, Arena& scratch);
+                                      const Fp8State* fp8, const ModelMemory& memory);
 
 // Who asks for the activations of a block: with weight products put off, backward writes what it computes again to memory of its
 // own.

@@ -63,6 +63,8 @@ PendingSum block_forward(const Context& context, int64_t layer, const BlockParam
 void block_rebuild(const Context& context, const BlockParameters& weights, const BlockActivations& a) {
   const Tensor sum2 = context.model.parallel_residual ? a.sum1 : a.sum2;
   add_and_norm(context, {.residual = a.sum1}, {}, norm1(weights, a));
+  if (a.attended.fp8)
+    context.backend.run(kCompute, Quantise{.x = a.attended.reshaped({context.dims.N(), context.dims.H * context.dims.D})});
   add_and_norm(context, {.residual = sum2}, {}, norm2(weights, a));
   mlp_rebuild_activated(context, a);
 }

@@ -6,7 +6,7 @@ namespace trireme {
 LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, const Backend& backend, const ModelMemory& memory,
                    int64_t slots)
     : chunk_rows_(std::min(backend.full_speed_rows(), d.N())) {
-  auto& [activations, scratch, logits] = memory;
+  Arena &activations = memory.activations, &scratch = memory.scratch;
   const bool has_mean = model.normalization != Normalization::rmsnorm;
   for (int64_t i = 0; i < slots; ++i) {
     Slot slot;
@@ -17,7 +17,7 @@ LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, const
     slot.d_normed = activations.take({d.R, d.C}, dtype);
     slots_.push_back(slot);
   }
-  logits_ = logits.take({chunk_rows_, d.V_padded}, dtype);
+  logits_ = memory.logits.take({chunk_rows_, d.V_padded}, dtype);
   row_max_ = scratch.take({chunk_rows_}, DType::f32);
   row_sum_ = scratch.take({chunk_rows_}, DType::f32);
   target_logit_ = scratch.take({chunk_rows_}, DType::f32);

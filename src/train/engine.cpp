@@ -33,10 +33,10 @@ int64_t most_micro_batches(const ModelSettings& model, const Mesh& mesh) {
 
 Arenas Arenas::measuring() {
   return {Arena("parameters"),  Arena("gradients"), Arena("masters"), Arena("states"),
-          Arena("activations"), Arena("scratch"),   Arena("logits")};
+          Arena("activations"), Arena("scratch"),   Arena("logits"),  Arena("work")};
 }
 
-Arenas Arenas::like(const Arenas& measured, Backend& backend, const Memory& logits) {
+Arenas Arenas::like(const Arenas& measured, Backend& backend, const Memory& logits, const Memory& work) {
   const auto real = [&](const Arena& arena) {
     return Arena(arena.name(), arena.peak(), [&](int64_t bytes) { return backend.allocate(bytes); });
   };
@@ -46,7 +46,8 @@ Arenas Arenas::like(const Arenas& measured, Backend& backend, const Memory& logi
           real(measured.states),
           real(measured.activations),
           real(measured.scratch),
-          Arena(measured.logits.name(), measured.logits.peak(), [&](int64_t) { return logits; })};
+          Arena(measured.logits.name(), measured.logits.peak(), [&](int64_t) { return logits; }),
+          Arena(measured.work.name(), measured.work.peak(), [&](int64_t) { return work; })};
 }
 
 Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas)
@@ -98,11 +99,12 @@ void Engine::add_chunks(Arenas& arenas) {
   const auto dims = [&](int64_t chunk) { return dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard, chunk); };
   const Dims d = dims(0);  // all chunks of a stage are alike
   const DeferredWeights deferred = longest.kind == ScheduleKind::zero_bubble ? DeferredWeights::yes : DeferredWeights::no;
-  workspace_ = make_shared_workspace(model, d, dtype, deferred, fp8(), arenas.scratch);
+  const ModelMemory memory{arenas.activations, arenas.scratch, arenas.logits, arenas.work};
+  workspace_ = make_shared_workspace(model, d, dtype, deferred, fp8(), memory);
   chunks_.reserve(static_cast<size_t>(shard.chunks));
   for (int64_t chunk = 0; chunk < shard.chunks; ++chunk)
     chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_needed(schedule, chunk), workspace_,
-                         ModelMemory{arenas.activations, arenas.scratch, arenas.logits});
+                         memory);
   for (int64_t i = 0; i < slots_needed(schedule, 0).batch; ++i)
     batches_.push_back({.tokens = arenas.activations.take({d.N()}, DType::i32),
                         .targets = arenas.activations.take({d.N()}, DType::i32),

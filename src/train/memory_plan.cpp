@@ -49,7 +49,7 @@ std::vector<std::pair<std::string, int64_t>> MemoryPlan::rows() const {
           {"masters", arenas.masters.peak()},
           {"states", arenas.states.peak()},
           {"activations", arenas.activations.peak()},
-          {"scratch", arenas.scratch.peak() + op_scratch()},
+          {"scratch", arenas.scratch.peak() + shared_scratch()},
           {"communication", communication}};
 }
 
@@ -60,11 +60,15 @@ int64_t MemoryPlan::total() const {
 }
 
 RunMemory::RunMemory(const MemoryPlan& plan, Backend& backend)
-    : ops("ops", plan.op_scratch(), [&](int64_t bytes) { return backend.allocate(bytes); }), arenas(Arenas::measuring()) {
-  const Tensor scratch = ops.take({plan.op_scratch()}, DType::u8);
-  backend.set_scratch(kCompute, scratch);
-  const std::shared_ptr<void> logits(static_cast<char*>(scratch.data) + plan.logits_at(), [](void*) {});  // ops owns it
-  arenas = Arenas::like(plan.arenas, backend, {.device = scratch.device, .block = logits});
+    : shared("shared scratch", plan.shared_scratch(), [&](int64_t bytes) { return backend.allocate(bytes); }),
+      arenas(Arenas::measuring()) {
+  const Tensor all = shared.take({plan.shared_scratch()}, DType::u8);
+  const auto from = [&](int64_t begin) {
+    const std::shared_ptr<void> block(static_cast<char*>(all.data) + begin, [](void*) {});  // shared owns it
+    return Memory{.device = all.device, .block = block};
+  };
+  backend.set_scratch(kCompute, all.rows(0, plan.work_at()));
+  arenas = Arenas::like(plan.arenas, backend, from(plan.logits_at()), from(plan.work_at()));
 }
 
 std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra) {

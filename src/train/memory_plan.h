@@ -20,10 +20,11 @@ struct MemoryPlan {
   double flops = 0;                     // of one step: what is executed, recompute included
   int64_t bytes_moved = 0;              // of one step: operands read and written
 
-  // Working memory of the ops and logits. Those lie behind what the ops of the loss head need; attention, which may need much
-  // more, does not run while they are there, and works in their place.
+  // Working memory of ops and blocks, and the logits, in one block of memory. Logits lie behind what the ops of the loss head
+  // need; attention, which may need much more, and the rest of a block do not run while they are there, and work in their place.
   int64_t logits_at() const { return round_up(ops.others, Arena::kAlignment); }
-  int64_t op_scratch() const { return std::max(ops.attention, logits_at() + arenas.logits.peak()); }
+  int64_t work_at() const { return round_up(std::max(ops.others, ops.attention), Arena::kAlignment); }
+  int64_t shared_scratch() const { return std::max(logits_at() + arenas.logits.peak(), work_at() + arenas.work.peak()); }
 
   // Rows of the table: label and bytes, in the order of a step.
   std::vector<std::pair<std::string, int64_t>> rows() const;
@@ -39,7 +40,7 @@ MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, in
 struct RunMemory {
   RunMemory(const MemoryPlan& plan, Backend& backend);
 
-  Arena ops;  // in it lie the logits of
+  Arena shared;  // in it lie logits and work of
   Arenas arenas;
 };
 

@@ -45,8 +45,8 @@ class Model {
         layout_(FlatLayout::of(settings_)),
         weights_(layout_, settings_, backend_, parameters_.take({layout_.count}, DType::f64)),
         grads_(layout_, settings_, backend_, mesh_, parameters_.take({layout_.count}, DType::f64), {}),
-        workspace_(make_shared_workspace(settings_, dims_, DType::f64, DeferredWeights::no, nullptr, scratch_)),
-        gpt_(settings_, {}, 0, dims_, DType::f64, backend_, mesh_, {1, 1, 1, 0}, workspace_, {activations_, scratch_, scratch_}),
+        workspace_(make_shared_workspace(settings_, dims_, DType::f64, DeferredWeights::no, nullptr, memory())),
+        gpt_(settings_, {}, 0, dims_, DType::f64, backend_, mesh_, {1, 1, 1, 0}, workspace_, memory()),
         scalars_(parameters_.take({kStepScalars}, DType::f64)) {
     for (const Bucket& bucket : layout_.buckets)
       initialise(layout_, bucket, 7, backend_, weights().flat().rows(bucket.all.begin, bucket.all.count));
@@ -94,6 +94,7 @@ class Model {
     targets_ = static_cast<double>(dims_.N() - 1);
   }
 
+  ModelMemory memory() { return {activations_, scratch_, scratch_, scratch_}; }
   static Arena arena(const char* name) {
     return Arena(name, 1 << 22, [](int64_t bytes) { return ReferenceBackend().allocate(bytes); });
   }

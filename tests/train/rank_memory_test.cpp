@@ -87,8 +87,24 @@ TEST(RankMemory, GradientsLieWhereActivationsWere) {
   const MemoryPlan plan = plan_of(model, {});
   const int64_t N = 256, C = 256, V = 1024;
   ASSERT_GT(model.hidden_dropout, 0);
-  EXPECT_EQ(plan.arenas.scratch.peak(), 4 * N * C * 2 + 4 * N * 4) << "with the branch of forward, and four numbers a row";
+  EXPECT_EQ(plan.arenas.work.peak(), 4 * N * C * 2) << "with the branch of forward";
+  EXPECT_EQ(plan.arenas.scratch.peak(), 4 * N * 4) << "four numbers a row of logits";
   EXPECT_EQ(plan.arenas.logits.peak(), N * V * 2);
+}
+
+// The loss head and a block never work at the same time.
+TEST(RankMemory, LogitsLieWhereBlocksWork) {
+  const auto scratch = [](int64_t vocabulary) {
+    ModelSettings model = model_of({});
+    model.activations_checkpoint_granularity = RecomputeGranularity::full;  // so that they work in much
+    model.vocab_size = vocabulary;
+    const MemoryPlan plan = plan_of(model, {});
+    EXPECT_GE(plan.work_at(), plan.ops.attention);
+    EXPECT_GE(plan.logits_at(), plan.ops.others);
+    return plan.arenas.scratch.peak() + plan.shared_scratch();
+  };
+  EXPECT_EQ(scratch(256), scratch(1024)) << "smaller than what blocks work in";
+  EXPECT_LT(scratch(1024), scratch(64 * 1024));
 }
 
 // In flight on the first stage: as many micro-batches as stages, each of a share of the layers; with chunks a little more.
@@ -131,7 +147,7 @@ TEST(RankMemory, Table) {
     const auto kib = [](int64_t bytes) { return static_cast<long>(bytes / 1024); };
     std::printf("%-22s %12ld %12ld %12ld %12ld %12ld\n", row.name, kib(plan.arenas.parameters.peak()),
                 kib(plan.arenas.gradients.peak()), kib(plan.arenas.masters.peak() + plan.arenas.states.peak()),
-                kib(plan.arenas.activations.peak()), kib(plan.arenas.scratch.peak()));
+                kib(plan.arenas.activations.peak()), kib(plan.arenas.scratch.peak() + plan.arenas.work.peak()));
   }
 }
 
