@@ -1,5 +1,5 @@
 // A second stream, for small kernels that need nothing of the product launched with them: they run on the multiprocessors that
-// the last tiles of the product leave idle, instead of after it.
+// it leaves idle, instead of after it.
 #pragma once
 
 #include <cuda_runtime_api.h>
