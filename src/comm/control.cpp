@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <utility>
 
 #include "base/json.h"
 
@@ -24,6 +25,7 @@ constexpr seconds kBeatEvery{1};
 constexpr seconds kSilent{3};        // heartbeats this late are remarkable
 constexpr seconds kMeeting{60};      // for all ranks to connect
 constexpr seconds kGraceToLeave{5};  // after the job has ended
+constexpr seconds kTimeToSpeak{1};   // for rank 1 where rank 0 is gone
 constexpr const char* kAnswer = "missing";
 
 json json_of(const RankPlace& place) { return {{"host", place.host}, {"process", place.process}, {"cores", place.cores}}; }
@@ -179,12 +181,14 @@ void Control::handle(int from, const TcpMessage& message) {
       JobEnd end = end_from(message.text);
       end.line = fmt::format("{}: {}", name_of(from), end.line);
       lock.unlock();
-      return declare(end);
+      declare(end);
+      return;
     }
     case kEnd:
       told_by_rank_0_ = true;
       lock.unlock();
-      return declare(end_from(message.text));
+      declare(end_from(message.text));
+      return;
     case kAsk: {
       lock.unlock();
       const json in = parse_json(message.text);
@@ -212,7 +216,8 @@ void Control::lose(int rank) {
     changed_.notify_all();
   }
   const std::string when = step < 0 ? "before the first step" : fmt::format("in step {}", step + 1);
-  declare({.status = 1, .line = fmt::format("{} died {}", name_of(rank), when)});
+  const std::string line = fmt::format("{} died {}", name_of(rank), when);
+  if (declare({.status = 1, .line = line})) say(line);
 }
 
 void Control::send(int to, uint8_t kind, const std::string& text) {
@@ -320,11 +325,11 @@ std::string Control::missing_text(const std::vector<int>& ranks, const CallCount
 
 // ------------------------------------------------------------------------------------------------------------ how it ends
 
-void Control::declare(const JobEnd& end) {
+bool Control::declare(const JobEnd& end) {
   std::function<void(const JobEnd&)> on_end;
   {
     const std::lock_guard lock(mutex_);
-    if (end_) return;
+    if (end_) return false;
     end_ = end;
     ended_at_ = Clock::now();
     on_end = on_end_;
@@ -338,6 +343,7 @@ void Control::declare(const JobEnd& end) {
     changed_.notify_all();
   }
   if (on_end) on_end(end);
+  return true;
 }
 
 JobEnd Control::settle(const JobEnd& mine, bool is_own) {
@@ -371,10 +377,22 @@ bool Control::speaks() const {
   return rank_ == 1 && !told_by_rank_0_ && (peers_[0]->lost || rank_0_silent_);
 }
 
+void Control::say(const std::string& line) {
+  if (!speaks()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(has_spoken_, true)) return;
+  }
+  fmt::print(stderr, "trireme: {}\n", line);
+}
+
 void Control::wait_for_speaker() {
-  if (rank_ == 0 || size() == 1) return;
+  if (speaks()) return;
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kGraceToLeave, [&] { return peer(0).lost || peer(0).left; });
+  const bool rank_1_speaks = peer(0).lost && !told_by_rank_0_;
+  lock.unlock();
+  if (rank_1_speaks) std::this_thread::sleep_for(kTimeToSpeak);
 }
 
 void Control::exit_if_overdue() {
@@ -385,7 +403,7 @@ void Control::exit_if_overdue() {
     if (last_resort_ == LastResort::none || !end_ || Clock::now() < ended_at_ + grace) return;
     end = *end_;
   }
-  if (speaks()) fmt::print(stderr, "trireme: {}\n", end.line);
+  say(end.line);
   std::fflush(nullptr);
   std::_Exit(end.status);
 }

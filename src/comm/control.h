@@ -4,7 +4,8 @@
 //
 //   every second   each rank tells rank 0, and rank 0 everybody, that it lives, its step, and how many calls it has begun in
 //                  each group: from that follows who did not arrive where a rank waits too long
-//   a rank dies    its connection closes; rank 0 tells the others, and all leave with the same line
+//   a rank dies    its connection closes; rank 0 says so at once, for the launcher may give the others no more than a second,
+//                  and tells the others; all leave with the same line
 //   a rank fails   it tells rank 0, which tells the others; of several failures the first counts
 #pragma once
 
@@ -73,8 +74,9 @@ class Control {
   // This rank cannot go on. Returns what all ranks leave with: this, or what happened before. `is_own` is false for a failure
   // that may be a consequence of another rank's.
   JobEnd settle(const JobEnd& mine, bool is_own);
-  bool speaks() const;      // whether this rank is the one that prints
-  void wait_for_speaker();  // returns when that one has left, or after some seconds
+  bool speaks() const;                // whether this rank is the one that prints
+  void say(const std::string& line);  // prints why the job ends, once, if this rank is that one
+  void wait_for_speaker();            // returns when that one has left, or after some seconds
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -99,7 +101,7 @@ class Control {
   void send(int to, uint8_t kind, const std::string& text);
   void send_beats();
   std::vector<int> living() const;  // peers that can be reached
-  void declare(const JobEnd& end);
+  bool declare(const JobEnd& end);  // false if it has ended before
   void exit_if_overdue();
   std::string take(int from, const std::string& key);
   std::string missing_here(const std::vector<int>& ranks, const CallCount& call);  // on rank 0
@@ -121,6 +123,7 @@ class Control {
   bool others_told_ = false;     // why, on rank 0
   bool told_by_rank_0_ = false;  // why the job ends: then rank 0 prints it
   bool rank_0_silent_ = false;   // when this rank had to tell it of a failure
+  bool has_spoken_ = false;
   std::function<std::vector<CallCount>()> calls_;
   std::function<void(const JobEnd&)> on_end_;
   std::atomic<bool> stop_ = false;

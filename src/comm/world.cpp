@@ -81,7 +81,7 @@ void World::leave(const std::exception& error) {
                           ? known->end
                           : JobEnd{.status = is_users ? kUserError : kFailed, .line = is_memory ? "out of memory" : error.what()};
   const JobEnd end = control_->settle(mine, is_users);
-  if (control_->speaks()) fmt::print(stderr, "trireme: {}\n", end.line);
+  control_->say(end.line);
   std::fflush(nullptr);
   control_->wait_for_speaker();
   // Not by the usual way out, on which MPI would wait for ranks that may be gone.

@@ -1,6 +1,7 @@
 // The control plane, between processes of their own: what ranks tell each other, and how all of them leave when one cannot go on.
 #include "comm/control.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,6 +112,31 @@ TEST_F(ControlTest, TheFirstRankThatDiesIsNamedByTheOthers) {
     std::this_thread::sleep_for(milliseconds(300));
   });
   EXPECT_EQ(statuses, std::vector<int>({128 + SIGKILL, 0, 0}));
+}
+
+// A launcher that sees a rank die may give the others a second: it is said before whoever computes has noticed, and once.
+TEST_F(ControlTest, ADeathIsSaidAtOnce) {
+  for (const int victim : {2, 0}) {
+    const int speaker = victim == 0 ? 1 : 0;
+    const std::vector<int> statuses = on_ranks(3, [&](Control& control) {
+      const std::string path = folder_ / fmt::format("heard-{}", control.rank());
+      ASSERT_EQ(::dup2(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO), STDERR_FILENO);
+      const auto heard = [&] { return read_file(path, 1 << 16); };
+      control.first_of("begin", "");
+      if (control.rank() == victim) ::kill(::getpid(), SIGKILL);
+      for (int turn = 0; control.rank() == speaker && heard().empty() && turn < 2000; ++turn)
+        std::this_thread::sleep_for(milliseconds(5));
+      const std::string line = control.name_of(victim) + " died before the first step";
+      EXPECT_EQ(heard(), control.rank() == speaker ? "trireme: " + line + "\n" : "");
+      EXPECT_EQ(wait_in_vain(control), line);
+      control.say(line);
+      EXPECT_EQ(heard(), control.rank() == speaker ? "trireme: " + line + "\n" : "");
+      control.wait_for_speaker();
+    });
+    std::vector<int> expected(3, 0);
+    expected[static_cast<size_t>(victim)] = 128 + SIGKILL;
+    EXPECT_EQ(statuses, expected);
+  }
 }
 
 TEST_F(ControlTest, AFailureEndsTheJobOnAllRanks) {
