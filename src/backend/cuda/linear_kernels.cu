@@ -76,21 +76,20 @@ __global__ void __launch_bounds__(kSumWarps* kWarp)
   partial[blockIdx.y * C + mine] = total;
 }
 
-// A block has 32 columns; its rows of threads each add every 8th stripe, then what they have in order.
-__global__ void add_stripes(const float* partial, int stripes, int64_t C, float* sums) {
-  constexpr int kParts = 8;
-  __shared__ float shared[kParts][kWarp];
+// A block has 32 columns; its warps each add every 8th part, then what they have in order.
+__global__ void __launch_bounds__(kSumWarps* kWarp) add_parts(const float* partial, int64_t parts, int64_t C, float* sums) {
+  __shared__ float shared[kSumWarps][kWarp];
   const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   float total = 0;
   if (column < C) {
 #pragma unroll 4
-    for (int stripe = threadIdx.y; stripe < stripes; stripe += kParts) total += partial[stripe * C + column];
+    for (int64_t part = threadIdx.y; part < parts; part += kSumWarps) total += partial[part * C + column];
   }
   shared[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.y != 0 || column >= C) return;
   total = 0;
-  for (int i = 0; i < kParts; ++i) total += shared[i][threadIdx.x];
+  for (int warp = 0; warp < kSumWarps; ++warp) total += shared[warp][threadIdx.x];
   sums[column] += total;
 }
 
@@ -110,6 +109,13 @@ void activation_backward(Activation activation, Tensor pre, Tensor d, cudaStream
   });
 }
 
+void add_partial_sums(Tensor partial, Tensor sums, cudaStream_t stream) {
+  const int64_t parts = partial.shape[0], C = partial.shape[1];
+  add_parts<<<blocks_for(C, kWarp), dim3(kWarp, kSumWarps), 0, stream>>>(data_of<const float>(partial), parts, C,
+                                                                         data_of<float>(sums));
+  check_launch("add_parts");
+}
+
 int64_t column_sums_scratch(const Tensor& values) {
   return stripes_of(values.shape[0], values.shape[1]) * values.shape[1] * size_of(DType::f32);
 }
@@ -117,15 +123,14 @@ int64_t column_sums_scratch(const Tensor& values) {
 void add_column_sums(Tensor values, Tensor sums, void* scratch, cudaStream_t stream) {
   const int64_t N = values.shape[0], C = values.shape[1];
   const int stripes = stripes_of(N, C);
-  auto* partial = static_cast<float*>(scratch);
+  const Tensor partial{.data = scratch, .dtype = DType::f32, .shape = {stripes, C}, .device = Device::cuda};
   with_act(values.dtype, [&]<class T>(T) {
     const dim3 grid(static_cast<unsigned>(blocks_for(C, kColumnsPerBlock)), static_cast<unsigned>(stripes));
-    stripe_sums<T>
-        <<<grid, kSumWarps * kWarp, 0, stream>>>(data_of<const T>(values), N, C, ceil_div(N, int64_t{stripes}), partial);
+    stripe_sums<T><<<grid, kSumWarps * kWarp, 0, stream>>>(data_of<const T>(values), N, C, ceil_div(N, int64_t{stripes}),
+                                                           data_of<float>(partial));
     check_launch("stripe_sums");
   });
-  add_stripes<<<blocks_for(C, kWarp), dim3(kWarp, 8), 0, stream>>>(partial, stripes, C, data_of<float>(sums));
-  check_launch("add_stripes");
+  add_partial_sums(partial, sums, stream);
 }
 
 }  // namespace trireme::cuda

@@ -10,6 +10,9 @@ namespace trireme::cuda {
 // d *= activation'(pre).    Both act, of the same shape.
 void activation_backward(Activation activation, Tensor pre, Tensor d, cudaStream_t stream);
 
+// sums[c] += sum over p of partial[p,c].    partial [P,C], sums [C] f32; in a fixed order.
+void add_partial_sums(Tensor partial, Tensor sums, cudaStream_t stream);
+
 // sums[c] += sum over n of values[n,c].    values [N,C] act; sums [C] f32. In two stages of fixed order; the first leaves its
 // part sums in scratch.
 int64_t column_sums_scratch(const Tensor& values);

@@ -259,22 +259,6 @@ __global__ void __launch_bounds__(kThreads)
   set_scale(choice == AmaxChoice::largest ? most : latest, largest, row + UpdateScales::kScale, row + UpdateScales::kInverse);
 }
 
-// A warp's lanes have neighbouring columns, its block's warps share the parts.
-constexpr int kSumWarps = 8;
-__global__ void __launch_bounds__(kSumWarps* kWarp) add_parts(const float* partial, int64_t parts, int64_t C, float* sums) {
-  __shared__ float shared[kSumWarps][kWarp];
-  const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
-  float total = 0;
-  if (column < C)
-    for (int64_t part = threadIdx.y; part < parts; part += kSumWarps) total += partial[part * C + column];
-  shared[threadIdx.y][threadIdx.x] = total;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= C) return;
-  total = 0;
-  for (int warp = 0; warp < kSumWarps; ++warp) total += shared[warp][threadIdx.x];
-  sums[column] += total;
-}
-
 // --------------------------------------------------------------------------------------------------------------- launch
 
 Destination destination_of(const Fp8Copy& fp8) {
@@ -355,13 +339,6 @@ void quantise_activation_grad(Activation activation, Tensor pre, const Operand& 
 
 void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream) {
   make_copies(out, SwigluProduct{matrix(gate_up), width_of(out)}, stream);
-}
-
-void add_partial_sums(Tensor partial, Tensor sums, cudaStream_t stream) {
-  const int64_t parts = partial.shape[0], C = partial.shape[1];
-  add_parts<<<blocks_for(C, kWarp), dim3(kWarp, kSumWarps), 0, stream>>>(data_of<const float>(partial), parts, C,
-                                                                         data_of<float>(sums));
-  check_launch("add_parts");
 }
 
 }  // namespace cuda

@@ -13,7 +13,4 @@ void quantise_activated(Activation activation, Tensor pre, const Operand& out, c
 void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream);  // d * activation'(pre)
 void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream);                            // swish(gate) * up
 
-// sums[c] += the sum of column c of `partial` [parts,C] f32, in order.
-void add_partial_sums(Tensor partial, Tensor sums, cudaStream_t stream);
-
 }  // namespace trireme::cuda
