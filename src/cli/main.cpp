@@ -1,5 +1,4 @@
 #include <fmt/ranges.h>
-#include <version.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/build_info.h"
 #include "base/error.h"
 #include "cli/command.h"
 #include "comm/world.h"
@@ -44,7 +44,7 @@ void require_known_command(const CLI::App& app, std::span<char* const> words) {
 
 int run(int argc, char** argv) {
   CLI::App app("trireme trains and benchmarks GPT-3-class language models.\n\nexample:  trireme train demo", "trireme");
-  app.set_version_flag("--version", fmt::format("trireme {} ({})", TRIREME_VERSION, TRIREME_COMMIT));
+  app.set_version_flag("--version", fmt::format("trireme {} ({})", trireme::kVersion, trireme::kCommit));
   app.require_subcommand(1);
   app.formatter(std::make_shared<ShortList>());
   int status = trireme::kDone;

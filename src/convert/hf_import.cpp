@@ -1,12 +1,12 @@
 #include "convert/hf_import.h"
 
 #include <fmt/chrono.h>
-#include <version.h>
 
 #include <algorithm>
 #include <ctime>
 #include <set>
 
+#include "base/build_info.h"
 #include "config/settings_printer.h"
 #include "config/yaml.h"
 #include "convert/new_folder.h"
@@ -131,7 +131,7 @@ std::string HfImport::write(const fs::path& output) const {
   const StoredShard shard = stream_shard(writing, 0, layout, [&](const StoredTensor& stored, std::span<std::byte> bytes) {
     fill(stored, {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
   });
-  const CheckpointInfo info{.commit = TRIREME_COMMIT, .settings = yaml, .state = {{"updates", 0}, {kWeightsOnly, true}}};
+  const CheckpointInfo info{.commit = kCommit, .settings = yaml, .state = {{"updates", 0}, {kWeightsOnly, true}}};
   const std::string created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   commit_checkpoint(writing, checkpoints / checkpoint_name(0), {info, created, {shard}});
   const std::string heading =

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <report_page.h>
-#include <version.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/build_info.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "report/page_tables.h"
@@ -94,8 +94,8 @@ std::string html_page(const Report& report) {
   html += settings_tables(report);
   html += sources(report);
   html += fmt::format(
-      "</main>\n<footer>Made by trireme {} ({}). Drag over a chart to look closer, double-click to go back.</footer>\n",
-      TRIREME_VERSION, TRIREME_COMMIT);
+      "</main>\n<footer>Made by trireme {} ({}). Drag over a chart to look closer, double-click to go back.</footer>\n", kVersion,
+      kCommit);
   html += fmt::format("<script type=application/json id=data>{}</script>\n<script>\n{}</script>\n</body>\n</html>\n",
                       data_of(report), kReportScript);
   return html;

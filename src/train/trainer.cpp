@@ -1,9 +1,8 @@
 #include "train/trainer.h"
 
-#include <version.h>
-
 #include <utility>
 
+#include "base/build_info.h"
 #include "base/process.h"
 #include "comm/control.h"
 #include "train/batch_ramp.h"
@@ -164,7 +163,7 @@ void Trainer::save_checkpoint() {
     writer_->snapshot({.step = step_,
                        .consumed_samples = consumed_samples_,
                        .validation_loss = validation_loss_,
-                       .commit = TRIREME_COMMIT,
+                       .commit = kCommit,
                        .settings = request_.settings_text,
                        .state = {{"updates", engine_->updates()}}});
     saved_step_ = step_;

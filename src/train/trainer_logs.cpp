@@ -1,10 +1,10 @@
 // The part of the trainer that speaks: which logs a run has, and what it reports at its end.
 #include <fmt/format.h>
-#include <version.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/build_info.h"
 #include "base/json.h"
 #include "base/process.h"
 #include "comm/control.h"
@@ -42,7 +42,7 @@ void Trainer::open_text_log() {
                     {.recipe_text = request_.settings_text,
                      .hparams_text = request_.hparams_text,
                      .arguments = request_.arguments,
-                     .commit = TRIREME_COMMIT,
+                     .commit = kCommit,
                      .ranks = mesh_.size(),
                      .nodes = settings_.trainer.num_nodes},
                     only_on_stderr);
@@ -139,8 +139,8 @@ BenchmarkFacts Trainer::benchmark_facts() const {
   return {.recipe = request_.recipe,
           .command = request_.command,
           .machine = machine_.backend().description(),
-          .version = TRIREME_VERSION,
-          .commit = TRIREME_COMMIT,
+          .version = kVersion,
+          .commit = kCommit,
           .precision = settings_.trainer.precision == Precision::bf16 ? "bf16" : "32",
           .parameters = parameter_count(parameter_table(model_)),
           .layers = model_.num_layers,

@@ -1,8 +1,8 @@
 #include <fmt/ranges.h>
-#include <version.h>
 
 #include <cstdio>
 
+#include "base/build_info.h"
 #include "base/process.h"
 #include "base/units.h"
 #include "comm/control.h"
@@ -154,7 +154,7 @@ void Trainer::open_data() {
 void Trainer::announce() {
   const Dims d = dims_of(model_, model_.micro_batch_size, model_.encoder_seq_length);
   const auto table = parameter_table(model_);
-  say(fmt::format("trireme {} ({})  {}", TRIREME_VERSION, TRIREME_COMMIT, backend_->description()));
+  say(fmt::format("trireme {} ({})  {}", kVersion, kCommit, backend_->description()));
   say(fmt::format("model   {} parameters: {} layers, {} wide, {} heads, vocabulary {} (padded to {}), sequence {}, {}",
                   format_count(static_cast<double>(parameter_count(table))), d.L, d.C, d.H, d.V, d.V_padded, d.T,
                   precision_text(settings_)));
