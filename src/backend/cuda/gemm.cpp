@@ -23,7 +23,7 @@ void Gemm::announce_tuning(const Product& product) {
   if (announced_ || static_cast<double>(product.m) * static_cast<double>(product.n) * static_cast<double>(product.k) < kLong)
     return;
   announced_ = true;
-  fmt::print(stderr, "trireme: tuning products for {}: the first step takes up to a minute longer, once for a model\n", device_);
+  fmt::print(stderr, "tuning  products for {}: the first step takes up to a minute longer, once for a model\n", device_);
 }
 
 GemmPlan& Gemm::plan_for(const Product& product, const ProductOperands& operands, const GemmPlace& where) {
