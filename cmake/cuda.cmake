@@ -51,7 +51,7 @@ set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # which CMake 3.25 does no
 # With its own copy of the few things of ours that it calls.
 file(GLOB cuda_sources CONFIGURE_DEPENDS src/backend/cuda/*.cpp src/backend/cuda/*.cu)
 add_library(trireme_cuda MODULE ${cuda_sources} src/base/clock.cpp src/base/error.cpp src/base/file.cpp src/base/units.cpp src/tensor/arena.cpp
-            src/tensor/tensor.cpp src/backend/ops.cpp)
+            src/tensor/tensor.cpp src/backend/choice_trials.cpp src/backend/ops.cpp)
 set_target_properties(trireme_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_include_directories(trireme_cuda PRIVATE src)
 target_include_directories(trireme_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE} ${CUDNN_FRONTEND_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS})

@@ -3,6 +3,7 @@
 
   bench/gpu/compare.py                                       all cases in bf16, three rounds; writes a report
   bench/gpu/compare.py --cases 126m:16:4,1.3b:8:4 --rounds 1
+  bench/gpu/compare.py --tune                                 compare plans of our products in steps first, as `trireme train --tune` does
   bench/gpu/compare.py --trace-ops                            also where the time of a step goes, from a run of its own
 
 A case is MODEL:MICRO_BATCH:ACCUMULATION. The Python that runs the peer needs torch; this script needs only the standard library.
@@ -53,6 +54,14 @@ def train(arguments, case, precision, log, *options):
                     f'trainer.max_steps={arguments.steps + WARM_UP}', f'exp_manager.explicit_log_dir={folder}',
                     *PRECISIONS[precision], *options], log)
         return json.loads((Path(folder) / 'summary.json').read_text())
+
+
+def tune(arguments, log):
+    """Compares plans of products in the steps of runs of their own, bf16 only; later runs find the best in the cache."""
+    for case in arguments.cases:
+        model, micro_batch, _ = case.split(':')
+        log.append(f'\n== tuning {case}')
+        train(arguments, f'{model}:{micro_batch}:16', 'bf16', log, 'trainer.max_steps=26', '--tune')
 
 
 def our_memory(log):
@@ -138,6 +147,7 @@ def arguments_of(command_line):
     parser.add_argument('--modes', type=words, default=MODES, help=f'of the peer; default {",".join(MODES)}')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--steps', type=int, default=20, help='timed steps of a run')
+    parser.add_argument('--tune', action='store_true', help='let trireme compare plans of products in steps before anything is timed')
     parser.add_argument('--trace-ops', action='store_true')
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme')
     parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py', help='the PyTorch program')
@@ -169,6 +179,8 @@ def main(command_line):
         (arguments.reports / f'{name}.log').write_text(without_machine_names('\n'.join(log).lstrip()) + '\n')
         return text
 
+    if arguments.tune:
+        tune(arguments, log)
     results, memory, failures = measure(arguments, log, keep)
     tables = trace_ops(arguments, log) if arguments.trace_ops else ''
     print(keep(results, memory, failures, tables))

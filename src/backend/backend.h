@@ -39,6 +39,8 @@ class Backend {
   // Work on one stream that is enqueued again and again with the same operands; `key` tells it from other such work. A backend
   // may note what `enqueue` does and do that again without asking.
   virtual void repeat(Stream, uint64_t /*key*/, const std::function<void()>& enqueue) { enqueue(); }
+  // From now on repeated work is also timed, to find faster ways to do it; they are kept for later runs.
+  virtual void tune_repeated_work() {}
 
   // For those who measure. When all earlier work of the stream is done the time goes to `seconds`, as system_clock() counts it:
   // read_times() fills in those of work that is known to be done, collect_times() waits until all are there.

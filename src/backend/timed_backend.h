@@ -24,6 +24,7 @@ class TimedBackend final : public Backend {
     else
       enqueue();
   }
+  void tune_repeated_work() override { inner_.tune_repeated_work(); }
   void note_time(Stream stream, double* seconds) override { inner_.note_time(stream, seconds); }
   void read_times() override { inner_.read_times(); }
   void collect_times() override { inner_.collect_times(); }

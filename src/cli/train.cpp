@@ -25,6 +25,7 @@ struct TrainArguments {
   bool resume = false;
   bool dry_run = false;
   bool trace_ops = false;
+  bool tune = false;
   bool benchmark = false;
   bool mllog = false;
   bool json = false;
@@ -131,6 +132,7 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
                                               .command = command_of(world, arguments),
                                               .arguments = command_line(),
                                               .trace_ops = arguments.trace_ops ? TraceOps::yes : TraceOps::no,
+                                              .tune_products = arguments.tune ? TuneProducts::yes : TuneProducts::no,
                                               .purpose = arguments.benchmark ? RunPurpose::benchmark : RunPurpose::training,
                                               .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
                                               .report_format = arguments.json ? ReportFormat::json : ReportFormat::text},
@@ -173,6 +175,10 @@ void add_train_command(CLI::App& app, int& status) {
   command->add_flag("--json", arguments->json, "print the summary at the end as JSON");
   command->add_flag("--trace-ops", arguments->trace_ops,
                     "trace a few steps op by op: ends with a table of where their time went, and a Chrome trace of each rank");
+  command->add_flag(
+      "--tune", arguments->tune,
+      "on a GPU: compare plans of matrix products in the steps of this run, and keep the best for later runs; takes some "
+      "hundred micro-batches, which train as always");
   command->callback([arguments, &status] { status = train(*arguments); });
 }
 

@@ -23,20 +23,22 @@
 namespace trireme {
 
 enum class TraceOps : uint8_t { no, yes };
+enum class TuneProducts : uint8_t { no, yes };
 enum class RunPurpose : uint8_t { training, benchmark };  // how the run ends: with a model, or with a report of its speed
 enum class Mllog : uint8_t { no, yes };
 enum class ReportFormat : uint8_t { text, json };
 
 struct RunRequest {
   Settings settings;
-  std::string settings_text;              // the resolved recipe as YAML
-  std::vector<std::string> ignored_keys;  // known and without effect here
-  LoggedParameters logged_parameters;     // the resolved recipe, flat, for the log files
-  std::string hparams_text;               // the model's settings as YAML
-  std::string recipe;                     // as the user named it
-  std::string command;                    // how the user started this, for "what to type next"
-  std::string arguments;                  // exactly how, for the log
-  TraceOps trace_ops = TraceOps::no;      // whether a few steps are traced op by op
+  std::string settings_text;                      // the resolved recipe as YAML
+  std::vector<std::string> ignored_keys;          // known and without effect here
+  LoggedParameters logged_parameters;             // the resolved recipe, flat, for the log files
+  std::string hparams_text;                       // the model's settings as YAML
+  std::string recipe;                             // as the user named it
+  std::string command;                            // how the user started this, for "what to type next"
+  std::string arguments;                          // exactly how, for the log
+  TraceOps trace_ops = TraceOps::no;              // whether a few steps are traced op by op
+  TuneProducts tune_products = TuneProducts::no;  // whether their plans are compared in the steps
   RunPurpose purpose = RunPurpose::training;
   Mllog mllog = Mllog::no;                          // whether MLPerf's log lines are written
   ReportFormat report_format = ReportFormat::text;  // of what is printed at the end
@@ -79,6 +81,7 @@ class Trainer {
   bool is_traced(int64_t step) const;
   bool is_profiled(int64_t step) const;
   void set_profiling(Profiling wanted);
+  void start_tuning();
   void report_trace();
   MemoryUse memory_in_use() const;  // of the device that the model is on
   void validate();

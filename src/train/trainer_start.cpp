@@ -74,6 +74,7 @@ Trainer::Trainer(RunRequest request, World& world)
                                    std::pair{model_.profile.enabled, "model.nsys_profile.enabled=true"}})
     if (asked && backend_->device_name().empty())
       throw UserError("{} needs a GPU, and this run is on {}; use false", key, backend_->description());
+  if (request_.tune_products == TuneProducts::yes) start_tuning();
   require_files_to_copy(logs);
   if (logs.resume_if_exists && !logs.resume_ignore_no_checkpoint && checkpoint_steps(folder_.checkpoints()).empty())
     throw UserError(
@@ -104,6 +105,17 @@ Trainer::Trainer(RunRequest request, World& world)
   // What the program still grows by: code not yet touched, stacks of its threads, log buffers. Measured: 5 to 9 MiB.
   constexpr int64_t kLaterGrowth = int64_t{6} << 20;
   other_memory_.emplace_back("program and data", resident_bytes() + kLaterGrowth);
+}
+
+void Trainer::start_tuning() {
+  const auto require = [](bool condition, std::string_view what, const std::string& instead) {
+    if (!condition) throw UserError("--tune needs {}, and this run {}; leave it out", what, instead);
+  };
+  require(!backend_->device_name().empty(), "a GPU", "is on " + backend_->description());
+  require(mesh_.size() == 1, "a run of one rank", fmt::format("has {}", mesh_.size()));
+  require(!model_.fp8.enabled, "products that are not in FP8", "has model.fp8=true");
+  require(model_.cuda_graph != CudaGraph::no, "CUDA graphs", "has model.enable_cuda_graph=false");
+  backend_->tune_repeated_work();
 }
 
 RunFolder Trainer::choose_folder() {

@@ -65,6 +65,13 @@ TEST_F(TrainTest, TraceShowsWhereTheTimeOfAStepGoes) {
   EXPECT_NE(result.output.find("linear_weight_grad"), std::string::npos);
 }
 
+TEST_F(TrainTest, TuningIsForGpus) {
+  const auto result = run_program(train("run", "trainer.backend=cpu --tune"));
+  EXPECT_EQ(result.status, 2) << result.output;
+  EXPECT_NE(result.output.find("--tune needs a GPU, and this run is on cpu"), std::string::npos) << result.output;
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
 TEST_F(TrainTest, ResumedRunEqualsTheUninterruptedOneBitForBit) {
   const std::string keep = "exp_manager.checkpoint_callback_params.keep_last=9 ";
   ASSERT_EQ(run_program(train("run", keep)).status, 0);

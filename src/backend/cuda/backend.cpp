@@ -14,6 +14,7 @@
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/replays.h"
 #include "backend/cuda/staging.h"
+#include "backend/cuda/step_tuning.h"
 #include "backend/cuda/streams.h"
 #include "backend/cuda/times.h"
 #include "base/units.h"
@@ -50,8 +51,14 @@ void* CudaBackend::scratch(int64_t bytes) const {
 }
 
 void CudaBackend::repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) {
-  replays_->run(key, this->stream(stream), enqueue);
+  if (step_tuning_ && step_tuning_->done()) step_tuning_.reset();
+  if (step_tuning_)
+    step_tuning_->run(key, this->stream(stream), enqueue);
+  else
+    replays_->run(key, this->stream(stream), enqueue);
 }
+
+void CudaBackend::tune_repeated_work() { step_tuning_ = std::make_unique<cuda::StepTuning>(*gemm_); }
 
 void CudaBackend::note_time(Stream stream, double* seconds) { times_->note(this->stream(stream), seconds); }
 void CudaBackend::read_times() { times_->read(); }

@@ -19,6 +19,7 @@ class Gemm;
 class Attention;
 class Aside;
 class Replays;
+class StepTuning;
 class Times;
 }  // namespace cuda
 
@@ -47,6 +48,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   void set_scratch(Stream stream, Tensor scratch) override;
 
   void repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) override;
+  void tune_repeated_work() override;
 
   void note_time(Stream stream, double* seconds) override;
   void read_times() override;
@@ -96,6 +98,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   std::unique_ptr<cuda::Attention> attention_;
   std::unique_ptr<cuda::Aside> aside_;
   std::unique_ptr<cuda::Replays> replays_;
+  std::unique_ptr<cuda::StepTuning> step_tuning_;  // while it lasts
   std::unique_ptr<cuda::Times> times_;
   Tensor scratch_;
 };

@@ -26,19 +26,35 @@ void Gemm::announce_tuning(const Product& product) {
   fmt::print(stderr, "tuning  products for {}: the first step takes up to a minute longer, once for a model\n", device_);
 }
 
+void Gemm::use_finalist(const Product& product, int finalist) {
+  GemmPlan& plan = *plans_.at(product);
+  plan.algorithm = plan.finalists.at(static_cast<size_t>(finalist));
+}
+
+void Gemm::keep(const Product& product, int finalist) {
+  use_finalist(product, finalist);
+  file_.add(product, plans_.at(product)->algorithm);
+}
+
 GemmPlan& Gemm::plan_for(const Product& product, const ProductOperands& operands, const GemmPlace& where) {
+  if (keeps_finalists_) used_.insert(product);
   std::unique_ptr<GemmPlan>& plan = plans_[product];
   if (!plan) {
     plan = std::make_unique<GemmPlan>(product);
-    if (const cublasLtMatmulAlgo_t* known = file_.find(product)) {
-      plan->algorithm = *known;
-    } else {
-      announce_tuning(product);
-      plan->algorithm = tuned_algorithm(*plan, product, operands, where);
-      file_.add(product, plan->algorithm);
-    }
+    const cublasLtMatmulAlgo_t* known = file_.find(product);
+    if (known == nullptr || keeps_finalists_) tune(*plan, product, operands, where);
+    if (known != nullptr) plan->put_first(*known);
+    if (known == nullptr) file_.add(product, plan->algorithm);
   }
   return *plan;
+}
+
+void Gemm::tune(GemmPlan& plan, const Product& product, const ProductOperands& operands, const GemmPlace& where) {
+  constexpr size_t kFinalists = 5;
+  announce_tuning(product);
+  plan.finalists = tuned_algorithms(plan, product, operands, where);
+  plan.finalists.resize(std::min(plan.finalists.size(), keeps_finalists_ ? kFinalists : 1));
+  plan.algorithm = plan.finalists.front();
 }
 
 }  // namespace trireme::cuda

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "backend/cuda/gemm_plan.h"
@@ -18,15 +19,26 @@ class Gemm {
 
   void run(Product product, const ProductOperands& operands, void* workspace, cudaStream_t stream);
 
+  // For those who compare plans in use. From now on all products are tuned, and plans nearly as fast as the fastest, or as the
+  // one known from an earlier run, are kept beside it, which is finalist 0.
+  void keep_finalists() { keeps_finalists_ = true; }
+  int finalists(const Product& product) const { return narrow<int>(std::ssize(plans_.at(product)->finalists)); }
+  void use_finalist(const Product& product, int finalist);
+  void keep(const Product& product, int finalist);  // for good, and for later runs
+  const std::set<Product>& used() const { return used_; }
+  void forget_used() { used_.clear(); }
+
  private:
   void announce_tuning(const Product& product);  // of products so large that it takes seconds, once
+  void tune(GemmPlan& plan, const Product& product, const ProductOperands& operands, const GemmPlace& where);
   GemmPlan& plan_for(const Product& product, const ProductOperands& operands, const GemmPlace& where);
 
   std::string device_;
-  bool announced_ = false;
+  bool announced_ = false, keeps_finalists_ = false;
   cublasLtHandle_t handle_ = nullptr;
   PlanFile file_;
   std::map<Product, std::unique_ptr<GemmPlan>> plans_;
+  std::set<Product> used_;  // where finalists are kept
 };
 
 }  // namespace trireme::cuda

@@ -64,6 +64,12 @@ GemmPlan::GemmPlan(const Product& p)
   if (p.sums == Sums::fast) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
 }
 
+void GemmPlan::put_first(const cublasLtMatmulAlgo_t& known) {
+  std::erase_if(finalists, [&](const cublasLtMatmulAlgo_t& finalist) { return same(finalist, known); });
+  finalists.insert(finalists.begin(), known);
+  algorithm = known;
+}
+
 void GemmPlan::point_at(const ProductOperands& operands) {
   if (operands.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   if (operands.pre != nullptr) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.pre);

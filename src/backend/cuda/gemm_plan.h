@@ -3,7 +3,9 @@
 
 #include <cublasLt.h>
 
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/product.h"
@@ -41,18 +43,22 @@ struct GemmPlace {
   cudaStream_t stream = nullptr;
 };
 
+inline bool same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+
 class GemmPlan {
  public:
   explicit GemmPlan(const Product& product);
 
   void execute(const ProductOperands& operands, const GemmPlace& where) { CUBLAS_CHECK(attempt(algorithm, operands, where)); }
   cublasStatus_t attempt(const cublasLtMatmulAlgo_t& with, const ProductOperands& operands, const GemmPlace& where);
-  void point_at(const ProductOperands& operands);  // what an epilogue or FP8 needs, before algorithms are asked for
+  void put_first(const cublasLtMatmulAlgo_t& known);  // of the finalists, and use it
+  void point_at(const ProductOperands& operands);     // what an epilogue or FP8 needs, before algorithms are asked for
 
   using Layout = OwnedCublas<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
   OwnedCublas<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> description;
   Layout a, b, d;
   cublasLtMatmulAlgo_t algorithm{};
+  std::vector<cublasLtMatmulAlgo_t> finalists;  // algorithms worth a try, the one first that is used unless another is tried
 
  private:
   template <class T>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -66,8 +65,6 @@ struct Candidate {
   float time = 0;  // ms
 };
 
-bool same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
-
 float median(std::vector<float> values) {
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -76,15 +73,15 @@ float median(std::vector<float> values) {
 
 // Every candidate is timed alone, the best of them again in turns. A device that works without rest reaches the limit of its
 // power and slows down by a quarter, and then times depend on what ran before; so it rests between runs. Large models do train at
-// that limit, but plans chosen there made no step faster.
+// that limit, but plans chosen there made no step faster; step_tuning.h chooses them in the steps.
 class Tuning {
  public:
   Tuning(GemmPlan& plan, const ProductOperands& trial, const GemmPlace& where)
       : plan_(plan), trial_(trial), where_(where), timer_(where.stream) {}
 
-  cublasLtMatmulAlgo_t best_of(const std::vector<cublasLtMatmulAlgo_t>& listed) {
+  std::vector<cublasLtMatmulAlgo_t> best_of(const std::vector<cublasLtMatmulAlgo_t>& listed) {
     for (const auto& algorithm : listed) consider(algorithm);
-    if (candidates_.empty()) return listed.front();
+    if (candidates_.empty()) return {listed.front()};
     sort();
     const std::vector<Candidate> parents(candidates_.begin(),
                                          candidates_.begin() + static_cast<ptrdiff_t>(std::min(kParents, candidates_.size())));
@@ -131,7 +128,7 @@ class Tuning {
       }
   }
 
-  cublasLtMatmulAlgo_t best_of_finalists() {
+  std::vector<cublasLtMatmulAlgo_t> best_of_finalists() {
     constexpr size_t kFinalists = 12, kRounds = 9;
     constexpr float kClose = 1.06f;
     const auto close = [&](const Candidate& candidate) { return candidate.time < kClose * candidates_.front().time; };
@@ -142,7 +139,9 @@ class Tuning {
       for (size_t i = 0; i < candidates_.size(); ++i) times[i].push_back(time(candidates_[i].algorithm));
     for (size_t i = 0; i < candidates_.size(); ++i) candidates_[i].time = median(times[i]);
     sort();
-    return candidates_.front().algorithm;
+    std::vector<cublasLtMatmulAlgo_t> best;
+    for (const Candidate& candidate : candidates_) best.push_back(candidate.algorithm);
+    return best;
   }
 
   void sort() {
@@ -183,14 +182,14 @@ std::vector<cublasLtMatmulAlgo_t> listed_algorithms(const GemmPlan& plan, const 
 
 }  // namespace
 
-cublasLtMatmulAlgo_t tuned_algorithm(GemmPlan& plan, const Product& product, const ProductOperands& operands,
-                                     const GemmPlace& where) {
+std::vector<cublasLtMatmulAlgo_t> tuned_algorithms(GemmPlan& plan, const Product& product, const ProductOperands& operands,
+                                                   const GemmPlace& where) {
   plan.point_at(operands);
   const std::vector<cublasLtMatmulAlgo_t> listed = listed_algorithms(plan, product, where);
   const int64_t output_bytes = product.m * product.n * size_of(product.out);
   const bool writes_pre = product.epilogue == Epilogue::gelu_bias;
   const TemporaryOutput output(output_bytes), pre(writes_pre ? product.m * product.n * size_of(product.a) : 0);
-  if (output.data() == nullptr || (writes_pre && pre.data() == nullptr)) return listed.front();
+  if (output.data() == nullptr || (writes_pre && pre.data() == nullptr)) return {listed.front()};
   ProductOperands trial = operands;
   trial.d = output.data();
   if (writes_pre) trial.pre = pre.data();

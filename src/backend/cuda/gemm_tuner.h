@@ -5,8 +5,8 @@
 
 namespace trireme::cuda {
 
-// The fastest of the library's candidates and of close relatives of the best of them.
-cublasLtMatmulAlgo_t tuned_algorithm(GemmPlan& plan, const Product& product, const ProductOperands& operands,
-                                     const GemmPlace& where);
+// The fastest of the library's candidates and of close relatives of the best of them, the fastest first.
+std::vector<cublasLtMatmulAlgo_t> tuned_algorithms(GemmPlan& plan, const Product& product, const ProductOperands& operands,
+                                                   const GemmPlace& where);
 
 }  // namespace trireme::cuda

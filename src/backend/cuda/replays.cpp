@@ -3,9 +3,8 @@
 #include "backend/cuda/check.h"
 
 namespace trireme::cuda {
-namespace {
 
-cudaGraphExec_t record(cudaStream_t stream, const std::function<void()>& enqueue) {
+cudaGraphExec_t record_graph(cudaStream_t stream, const std::function<void()>& enqueue) {
   cudaGraph_t graph = nullptr;
   CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   try {
@@ -21,8 +20,6 @@ cudaGraphExec_t record(cudaStream_t stream, const std::function<void()>& enqueue
   return executable;
 }
 
-}  // namespace
-
 Replays::~Replays() {
   for (const auto& [key, replay] : replays_)
     if (replay.graph != nullptr) cudaGraphExecDestroy(replay.graph);
@@ -34,7 +31,7 @@ void Replays::run(uint64_t key, cudaStream_t stream, const std::function<void()>
     replay.seen = true;
     return enqueue();
   }
-  if (replay.graph == nullptr) replay.graph = record(stream, enqueue);
+  if (replay.graph == nullptr) replay.graph = record_graph(stream, enqueue);
   CUDA_CHECK(cudaGraphLaunch(replay.graph, stream));
 }
 

@@ -10,6 +10,9 @@
 
 namespace trireme::cuda {
 
+// What `enqueue` enqueues on the stream, ready to be launched; nothing of it is done yet.
+cudaGraphExec_t record_graph(cudaStream_t stream, const std::function<void()>& enqueue);
+
 class Replays {
  public:
   Replays() = default;
