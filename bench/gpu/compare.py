@@ -57,11 +57,12 @@ def train(arguments, case, precision, log, *options):
 
 
 def tune(arguments, log):
-    """Compares plans of products in the steps of runs of their own, bf16 only; later runs find the best in the cache."""
+    """Compares plans of products in the steps of runs of their own; later runs find the best in the cache."""
     for case in arguments.cases:
         model, micro_batch, _ = case.split(':')
-        log.append(f'\n== tuning {case}')
-        train(arguments, f'{model}:{micro_batch}:16', 'bf16', log, 'trainer.max_steps=26', '--tune')
+        for precision in arguments.precisions:
+            log.append(f'\n== tuning {case} {precision}')
+            train(arguments, f'{model}:{micro_batch}:16', precision, log, 'trainer.max_steps=26', '--tune')
 
 
 def our_memory(log):

@@ -200,6 +200,11 @@ const BlockParameters& Weights::acquire(int64_t layer) const {
   return block;
 }
 
+void Weights::make_fp8_copies() const {
+  for (size_t layer = 0; layer < copies_.size(); ++layer)
+    if (copied_[layer].front()) acquire(static_cast<int64_t>(layer));
+}
+
 void Weights::wait_for(const Unit& unit) const {
   for (size_t i = unit.first_bucket; i < unit.end_bucket; ++i) backend_.wait(kCompute, gathered_[i]);
 }

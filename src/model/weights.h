@@ -122,6 +122,7 @@ class Weights {
   // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them. FP8 copies are made
   // when a block is first used after an update.
   const BlockParameters& acquire(int64_t layer) const;
+  void make_fp8_copies() const;  // of all blocks whose copies an update has left behind
   const EmbeddingParameters& acquire_embedding() const { return wait_for(layout_.embedding), views_.embedding(); }
   const HeadParameters& acquire_head() const;
   const FlatViews& views() const { return views_; }

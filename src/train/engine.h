@@ -107,7 +107,7 @@ class Engine {
   void repeat(uint64_t key, const std::function<void()>& work);
   void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;
-  void choose_scaling(const Action& action);
+  Fp8Scaling choose_scaling(const Action& action);
   void upload_batch(const DeviceBatch& to, const HostBatch& batch);
   void begin(const StepInput& input);
   void optimizer_step();

@@ -4,9 +4,10 @@
 namespace trireme {
 namespace {
 
-// Micro-batches that use the same memory differ in nothing else, but for the first of a step.
-uint64_t key_of(const Action& action) {
-  uint64_t key = static_cast<uint64_t>(action.kind) << 1 | (action.micro_batch == 0 ? 1 : 0);
+// Micro-batches that use the same memory differ in nothing else, but for the first of a step and how FP8 is scaled.
+uint64_t key_of(const Action& action, Fp8Scaling scaling) {
+  uint64_t key =
+      static_cast<uint64_t>(action.kind) << 2 | (action.micro_batch == 0 ? 2 : 0) | (scaling == Fp8Scaling::current ? 1 : 0);
   for (const int64_t part : {action.chunk, action.slots.batch, action.slots.saved, action.slots.inputs, action.slots.gradients})
     key = key << 11 | static_cast<uint64_t>(part);
   return key;
@@ -61,11 +62,13 @@ void Engine::backward(const Action& action, WeightProducts when) {
 
 // With delayed scaling the first micro-batch of the first step is scaled by itself, the others like it. Evaluations leave no
 // scales behind.
-void Engine::choose_scaling(const Action& action) {
-  if (!fp8_) return;
+Fp8Scaling Engine::choose_scaling(const Action& action) {
+  if (!fp8_) return Fp8Scaling::delayed;
   const bool first = action.micro_batch == 0 || action.kind == ActionKind::forward_only;
   const bool by_itself = settings_.model.fp8.recipe == Fp8Recipe::tensorwise || (first && !has_scales_);
-  fp8_->set_scaling(by_itself ? Fp8Scaling::current : Fp8Scaling::delayed);
+  const Fp8Scaling scaling = by_itself ? Fp8Scaling::current : Fp8Scaling::delayed;
+  fp8_->set_scaling(scaling);
+  return scaling;
 }
 
 // Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
@@ -84,12 +87,9 @@ void Engine::compute(const Action& action, const StepInput& input) {
   }
   messages_->exchange();
   grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
-  choose_scaling(action);
-  // FP8 steps scale in more than one way; their products are long enough to be launched one by one.
-  if (fp8_)
-    enqueue(action);
-  else
-    repeat(key_of(action), [&] { enqueue(action); });
+  const Fp8Scaling scaling = choose_scaling(action);
+  if (fp8_) weights_->make_fp8_copies();  // here, because what is repeated does the same every time
+  repeat(key_of(action, scaling), [&] { enqueue(action); });
   if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
 }
 

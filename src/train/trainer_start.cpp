@@ -113,7 +113,6 @@ void Trainer::start_tuning() {
   };
   require(!backend_->device_name().empty(), "a GPU", "is on " + backend_->description());
   require(mesh_.size() == 1, "a run of one rank", fmt::format("has {}", mesh_.size()));
-  require(!model_.fp8.enabled, "products that are not in FP8", "has model.fp8=true");
   require(model_.cuda_graph != CudaGraph::no, "CUDA graphs", "has model.enable_cuda_graph=false");
   backend_->tune_repeated_work();
 }
