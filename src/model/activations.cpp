@@ -31,14 +31,14 @@ int64_t up_width(const ModelSettings& model, const Dims& d) { return is_gated(mo
 
 // Gradients that have no memory of their own, but lie where activations of the same block were. Backward makes the weight product
 // of `activated` before it writes d_up; then nobody reads `up` any more; and behind the mlp nobody reads d_up. FP8 products keep
-// no `activated`, and weight products that are put off need all of it later.
+// no `activated`, and d_up lies where attention works; weight products that are put off need all of it later.
 struct GradientPlaces {
   bool d_up_in_activated, d_qkv_in_up, d_attended_in_d_up;
 
   GradientPlaces(const ModelSettings& model, const Dims& d, DeferredWeights deferred, const Fp8State* fp8)
       : d_up_in_activated(deferred == DeferredWeights::no && fp8 == nullptr && !is_gated(model.activation)),
         d_qkv_in_up(deferred == DeferredWeights::no && d.qkv_width() <= up_width(model, d)),
-        d_attended_in_d_up(deferred == DeferredWeights::no && d.H * d.D <= up_width(model, d)) {}
+        d_attended_in_d_up(deferred == DeferredWeights::no && fp8 == nullptr && d.H * d.D <= up_width(model, d)) {}
 };
 
 Tensor front_of(const Tensor& memory, const Shape& shape) { return memory.reshaped({memory.count()}).flat_range(0, shape); }
@@ -70,20 +70,21 @@ Operand with_copies(Operand input, int64_t N, int64_t width, const Fp8Inputs& fp
   return input;
 }
 
-// The inputs that selective recompute rebuilds, and the copies of the one that it keeps.
-LinearInputs take_rebuilt(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena) {
-  const auto input = [&](const Shape& shape, const Tensor& beside_copies) {
-    const Operand made = fp8.state != nullptr ? Operand(beside_copies, {}, Wide::scratch) : Operand(arena.take(shape, dtype));
-    return with_copies(made, shape[0], shape[1], fp8, arena);
+// The inputs that selective recompute rebuilds, and the copies of the one that it keeps. Those that backward reads before it
+// comes to attention are taken from `passing`; but in `activated` itself gradients come to lie.
+LinearInputs take_rebuilt(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena, Arena& passing) {
+  const auto input = [&](const Shape& shape, const Tensor& beside_copies, Arena& from) {
+    const Operand made = fp8.state != nullptr ? Operand(beside_copies, {}, Wide::scratch) : Operand(from.take(shape, dtype));
+    return with_copies(made, shape[0], shape[1], fp8, from);
   };
-  return {.normed1 = input({d.R, d.C}, fp8.normed),
-          .attended = with_copies(Tensor{}, d.N(), d.H * d.D, fp8, arena),
-          .normed2 = input({d.R, d.C}, fp8.normed),
-          .activated = input({d.N(), d.F}, fp8.activated)};
+  return {.normed1 = input({d.R, d.C}, fp8.normed, arena),
+          .attended = with_copies(Tensor{}, d.N(), d.H * d.D, fp8, passing),
+          .normed2 = input({d.R, d.C}, fp8.normed, passing),
+          .activated = input({d.N(), d.F}, fp8.activated, fp8.state != nullptr ? passing : arena)};
 }
 
 LinearInputs take_inputs(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena) {
-  LinearInputs inputs = take_rebuilt(d, dtype, fp8, arena);
+  LinearInputs inputs = take_rebuilt(d, dtype, fp8, arena, arena);
   static_cast<Tensor&>(inputs.attended) = take_attended(d, dtype, arena);
   return inputs;
 }
@@ -147,32 +148,38 @@ BlockActivations make_block_activations(const ModelSettings& model, const Dims& 
 
 BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, DType dtype, Backward backward,
                                     DeferredWeights deferred, const Fp8State* fp8, const ModelMemory& memory) {
-  Arena& work = memory.work;
-  const auto stream = [&] { return work.take({d.R, d.C}, dtype); };
+  Arena &work = memory.work, &passing = memory.passing;
+  const auto stream = [&](Arena& arena) { return arena.take({d.R, d.C}, dtype); };
   const GradientPlaces reuses(model, d, deferred, fp8);
   BlockWorkspace w;
-  w.branch1 = stream();  // the loss head reads them before there are logits
-  w.branch2 = model.parallel_residual ? stream() : w.branch1;
+  w.branch1 = stream(work);  // the loss head reads them before there are logits
+  w.branch2 = model.parallel_residual ? stream(work) : w.branch1;
   if (d.R < d.N())
     w.rows = {.gathered = memory.scratch.take({d.N(), d.C}, dtype), .sums = memory.scratch.take({d.N(), d.C}, dtype)};
   if (d.CP > 1) w.ring = make_ring(d, dtype, backward, work);
   if (backward == Backward::no) return w;
-  w.d_sum = stream();
-  w.d_normed1 = stream();
-  w.d_normed2 = model.parallel_residual ? stream() : w.d_normed1;
+  w.d_sum = stream(work);
+  w.d_normed1 = stream(passing);
+  w.d_normed2 = model.parallel_residual ? stream(work) : w.d_normed1;  // that of the mlp, which waits for attention's
   if (!reuses.d_attended_in_d_up) w.d_attended = take_attended(d, dtype, work);
-  if (is_gated(model.activation)) w.d_activated = work.take({d.N(), d.F}, dtype);
+  if (is_gated(model.activation)) w.d_activated = passing.take({d.N(), d.F}, dtype);
   if (deferred == DeferredWeights::yes) return w;
   const bool dropout = model.hidden_dropout > 0;
   w.branch_grads = dropout ? BranchGrads::written : BranchGrads::same_as_sum;
-  const auto gradient = [&](const Tensor& made, int64_t width) {
-    return with_copies({made, {}, fp8 != nullptr ? Wide::scratch : Wide::kept}, d.N(), width, fp8, work);
+  const auto gradient = [&](const Tensor& made, int64_t width, Arena& copies) {
+    return with_copies({made, {}, fp8 != nullptr ? Wide::scratch : Wide::kept}, d.N(), width, fp8, copies);
   };
-  w.gradients.d_attention = dropout ? gradient(stream(), d.C) : with_copies(w.d_sum, d.N(), d.C, fp8, work);
+  // The gradient of a block's output waits while the block is computed again, attention and all.
+  Arena& branch = recomputes_all(model) ? work : passing;
+  w.gradients.d_attention = dropout ? gradient(stream(branch), d.C, branch) : with_copies(w.d_sum, d.N(), d.C, fp8, branch);
   // One branch after the other, unless the residual is parallel.
-  w.gradients.d_mlp = dropout && model.parallel_residual ? gradient(stream(), d.C) : w.gradients.d_attention;
-  w.gradients.d_qkv = gradient(reuses.d_qkv_in_up ? Tensor{} : work.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype), d.qkv_width());
-  if (!reuses.d_up_in_activated) w.gradients.d_up = gradient(work.take({d.N(), up_width(model, d)}, dtype), up_width(model, d));
+  w.gradients.d_mlp = dropout && model.parallel_residual ? gradient(stream(branch), d.C, branch) : w.gradients.d_attention;
+  w.gradients.d_qkv =
+      gradient(reuses.d_qkv_in_up ? Tensor{} : work.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype), d.qkv_width(), passing);
+  if (!reuses.d_up_in_activated) {
+    Arena& place = reuses.d_attended_in_d_up ? work : passing;
+    w.gradients.d_up = gradient(place.take({d.N(), up_width(model, d)}, dtype), up_width(model, d), passing);
+  }
   return w;
 }
 
@@ -182,7 +189,7 @@ Tensor attended_gradient(const Dims& d, const BlockWorkspace& w, const BlockGrad
 
 SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d, DType dtype, DeferredWeights deferred,
                                       const Fp8State* fp8, const ModelMemory& memory) {
-  Arena& work = memory.work;
+  Arena &work = memory.work, &passing = memory.passing;
   SharedWorkspace shared{
       .block = make_block_workspace(model, d, dtype, Backward::yes, deferred, fp8, memory), .fp8 = {}, .rebuilt = {}, .pool = {}};
   if (fp8 != nullptr) {
@@ -193,10 +200,10 @@ SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d,
                   .one_gradient = model.parallel_residual && model.hidden_dropout == 0,
                   .normed = shared.block.d_normed1,
                   .activated = front_of(d_up, {d.N(), d.F}),
-                  .values = work.take({d.N() * std::max({d.C, d.F, d.H * d.D})}, fp8->input_dtype())};
+                  .values = passing.take({d.N() * std::max({d.C, d.F, d.H * d.D})}, fp8->input_dtype())};
   }
   if (model.activations_checkpoint_granularity == RecomputeGranularity::selective)
-    shared.rebuilt = take_rebuilt(d, dtype, shared.fp8, work);
+    shared.rebuilt = take_rebuilt(d, dtype, shared.fp8, work, passing);
   for (int64_t i = 0; i < recompute_group(model, d.L); ++i)
     shared.pool.push_back(make_block_activations(model, d, dtype, shared.fp8, work));
   return shared;
@@ -247,7 +254,7 @@ ActivationTable::Later ActivationTable::make_later(const ModelSettings& model, c
   if (plan(layer).recomputed)
     later.inputs = take_inputs(d, dtype, {}, arena);
   else if (rebuilds_)
-    later.inputs = take_rebuilt(d, dtype, {}, arena);
+    later.inputs = take_rebuilt(d, dtype, {}, arena, arena);
   return later;
 }
 

@@ -69,10 +69,11 @@ struct BlockWorkspace {
 // The gradient of the attention's output.
 Tensor attended_gradient(const Dims& dims, const BlockWorkspace& w, const BlockGradients& gradients);
 
-// Where a model takes its memory from: what lives from forward to backward, what is worked in, and the logits. They and `work`,
-// which is for blocks and what the loss head reads first, may be the same memory.
+// Where a model takes its memory from: what lives from forward to backward, what is worked in, and the logits. They and what
+// blocks work in may be the same memory: `work`, in which the loss head reads what it needs before there are logits, and
+// `passing`, which holds nothing while attention runs and may be what attention itself works in.
 struct ModelMemory {
-  Arena &activations, &scratch, &logits, &work;
+  Arena &activations, &scratch, &logits, &work, &passing;
 };
 
 enum class Backward : uint8_t { no, yes };

@@ -32,13 +32,16 @@ int64_t most_micro_batches(const ModelSettings& model, const Mesh& mesh) {
 }  // namespace
 
 Arenas Arenas::measuring() {
-  return {Arena("parameters"),  Arena("gradients"), Arena("masters"), Arena("states"),
-          Arena("activations"), Arena("scratch"),   Arena("logits"),  Arena("work")};
+  return {Arena("parameters"), Arena("gradients"), Arena("masters"), Arena("states"), Arena("activations"),
+          Arena("scratch"),    Arena("logits"),    Arena("work"),    Arena("passing")};
 }
 
-Arenas Arenas::like(const Arenas& measured, Backend& backend, const Memory& logits, const Memory& work) {
+Arenas Arenas::like(const Arenas& measured, Backend& backend, const InOneBlock& shared) {
   const auto real = [&](const Arena& arena) {
     return Arena(arena.name(), arena.peak(), [&](int64_t bytes) { return backend.allocate(bytes); });
+  };
+  const auto in = [](const Memory& memory, const Arena& arena) {
+    return Arena(arena.name(), arena.peak(), [&](int64_t) { return memory; });
   };
   return {real(measured.parameters),
           real(measured.gradients),
@@ -46,8 +49,9 @@ Arenas Arenas::like(const Arenas& measured, Backend& backend, const Memory& logi
           real(measured.states),
           real(measured.activations),
           real(measured.scratch),
-          Arena(measured.logits.name(), measured.logits.peak(), [&](int64_t) { return logits; }),
-          Arena(measured.work.name(), measured.work.peak(), [&](int64_t) { return work; })};
+          in(shared.logits, measured.logits),
+          in(shared.work, measured.work),
+          in(shared.passing, measured.passing)};
 }
 
 Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas)
@@ -99,7 +103,7 @@ void Engine::add_chunks(Arenas& arenas) {
   const auto dims = [&](int64_t chunk) { return dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard, chunk); };
   const Dims d = dims(0);  // all chunks of a stage are alike
   const DeferredWeights deferred = longest.kind == ScheduleKind::zero_bubble ? DeferredWeights::yes : DeferredWeights::no;
-  const ModelMemory memory{arenas.activations, arenas.scratch, arenas.logits, arenas.work};
+  const ModelMemory memory{arenas.activations, arenas.scratch, arenas.logits, arenas.work, arenas.passing};
   workspace_ = make_shared_workspace(model, d, dtype, deferred, fp8(), memory);
   chunks_.reserve(static_cast<size_t>(shard.chunks));
   for (int64_t chunk = 0; chunk < shard.chunks; ++chunk)

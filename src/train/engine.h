@@ -14,11 +14,14 @@ namespace trireme {
 // One arena per kind of memory.
 struct Arenas {
   Arena parameters, gradients, masters, states, activations, scratch;
-  Arena logits, work;  // lie in one block with the scratch memory of the backend's ops: memory_plan.h
+  Arena logits, work, passing;  // lie in one block with the scratch memory of the backend's ops: memory_plan.h
 
   static Arenas measuring();
   // With memory, as much as the measured ones needed.
-  static Arenas like(const Arenas& measured, Backend& backend, const Memory& logits, const Memory& work);
+  struct InOneBlock {
+    Memory logits, work, passing;
+  };
+  static Arenas like(const Arenas& measured, Backend& backend, const InOneBlock& shared);
 };
 
 // A micro-batch in host memory: the rows of this rank (data/batch.h).

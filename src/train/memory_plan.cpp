@@ -67,8 +67,9 @@ RunMemory::RunMemory(const MemoryPlan& plan, Backend& backend)
     const std::shared_ptr<void> block(static_cast<char*>(all.data) + begin, [](void*) {});  // shared owns it
     return Memory{.device = all.device, .block = block};
   };
-  backend.set_scratch(kCompute, all.rows(0, plan.work_at()));
-  arenas = Arenas::like(plan.arenas, backend, from(plan.logits_at()), from(plan.work_at()));
+  backend.set_scratch(kCompute, all.rows(0, std::max(plan.ops.others, plan.ops.attention)));
+  arenas = Arenas::like(plan.arenas, backend,
+                        {.logits = from(plan.logits_at()), .work = from(plan.work_at()), .passing = from(plan.passing_at())});
 }
 
 std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra) {

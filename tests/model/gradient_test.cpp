@@ -94,7 +94,7 @@ class Model {
     targets_ = static_cast<double>(dims_.N() - 1);
   }
 
-  ModelMemory memory() { return {activations_, scratch_, scratch_, scratch_}; }
+  ModelMemory memory() { return {activations_, scratch_, scratch_, scratch_, scratch_}; }
   static Arena arena(const char* name) {
     return Arena(name, 1 << 22, [](int64_t bytes) { return ReferenceBackend().allocate(bytes); });
   }

@@ -10,6 +10,7 @@
 #include "comm/local_transport.h"
 #include "comm/traced.h"
 #include "support/engine_fixture.h"
+#include "support/scribbling_backend.h"
 
 namespace trireme {
 
@@ -74,11 +75,17 @@ struct RankRun {
 
 class TracedCpu {
  public:
-  TracedCpu(World& world, StepLog& log) : cpu_(std::make_unique<CpuBackend>(1)), log_(log) { cpu_->set_streams(world.streams()); }
-  std::unique_ptr<Backend> backend() { return std::make_unique<TracedBackend>(*cpu_, log_); }
+  TracedCpu(World& world, StepLog& log) : scribbling_(make_cpu(world)), log_(log) {}
+  std::unique_ptr<Backend> backend() { return std::make_unique<TracedBackend>(scribbling_, log_); }
 
  private:
-  std::unique_ptr<CpuBackend> cpu_;
+  static std::unique_ptr<Backend> make_cpu(World& world) {
+    auto cpu = std::make_unique<CpuBackend>(1);
+    cpu->set_streams(world.streams());
+    return cpu;
+  }
+
+  ScribblingBackend scribbling_;
   StepLog& log_;
 };
 
@@ -98,8 +105,8 @@ inline void run_engine(const Layout& layout, int steps, int rank, std::unique_pt
   EngineFixture engine(settings, std::move(backend), std::move(mesh), {layout.shape, rank});
   run.planned = engine.planned();
   using Kind = Arena Arenas::*;
-  for (const Kind kind :
-       {&Arenas::parameters, &Arenas::gradients, &Arenas::masters, &Arenas::states, &Arenas::activations, &Arenas::scratch})
+  for (const Kind kind : {&Arenas::parameters, &Arenas::gradients, &Arenas::masters, &Arenas::states, &Arenas::activations,
+                          &Arenas::scratch, &Arenas::logits, &Arenas::work, &Arenas::passing})
     EXPECT_EQ((engine.arenas().*kind).used(), (engine.plan().arenas.*kind).peak()) << (engine.arenas().*kind).name();
   run.executed.clear();
   StepLog first_step;

@@ -1,11 +1,13 @@
 // Training with FP8 linear layers as the reference backend specifies it.
 #include "backend/reference/reference_backend.h"
 #include "support/fp8_training.h"
+#include "support/scribbling_backend.h"
 
 namespace trireme {
 namespace {
 
-const Fp8Training kTraining{small_model(), [] { return std::make_unique<ReferenceBackend>(); }};
+const Fp8Training kTraining{small_model(),
+                            [] { return std::make_unique<ScribblingBackend>(std::make_unique<ReferenceBackend>()); }};
 
 // Over widths of 32 little averages out.
 TEST(Fp8Engine, LossesAreThoseOfBf16) { kTraining.losses_are_those_of_bf16(kTraining.gpt3(), 30, 3e-3, 0.03); }
