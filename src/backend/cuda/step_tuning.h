@@ -1,7 +1,7 @@
 // Plans of products, chosen in the steps of a run. A product that runs alone on a rested device tells little about a step of a
 // large model, which runs at the limit of the device's power, at lower clocks, with other kernels' data in the caches: of two
-// plans that take the same time alone one can take 8% longer there. So repeated work, a pass of a micro-batch, is done with one
-// plan exchanged at a time, and timed. It computes the same within rounding: the run trains on meanwhile.
+// plans that take the same time alone one can take a tenth longer there. So repeated work, a pass of a micro-batch, is done with
+// one plan exchanged at a time, and timed. It computes the same within rounding: the run trains on meanwhile.
 #pragma once
 
 #include <cuda_runtime_api.h>
