@@ -19,7 +19,7 @@ StepTuning::StepTuning(Gemm& gemm) : gemm_(gemm) { gemm_.keep_finalists(); }
 StepTuning::~StepTuning() {
   if (!done_ && collected_ > 0)
     fmt::print(stderr,
-               "tuning  ended with the run, before all plans had been compared: none is kept; trainer.max_steps asks for more\n");
+               "tuning  ended with the run, before all plans had been compared; a larger trainer.max_steps gives it time\n");
   cudaDeviceSynchronize();
   for (const TimedRun& timed : running_) discard(timed);
 }
@@ -64,9 +64,10 @@ cudaGraphExec_t StepTuning::record(Work& work, const ChoiceTrials::Run& run, cud
   return graph;
 }
 
-// Micro-batches but the first of a step come to their second run first, and with them most of the work.
+// Micro-batches but the first of a step come to their second run first, and with them most of the work. What comes later, an
+// evaluation, may not come often enough.
 void StepTuning::claim_products(Work& work) {
-  if (!work.products.empty()) return;
+  if (!work.products.empty() || collected_ >= kBothPasses) return;
   std::vector<int> choices;
   for (const Product& product : gemm_.used()) {
     const int finalists = gemm_.finalists(product);
