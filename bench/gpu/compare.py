@@ -62,6 +62,7 @@ def tune(arguments, log):
         model, micro_batch, _ = case.split(':')
         for precision in arguments.precisions:
             log.append(f'\n== tuning {case} {precision}')
+            print(f'tuning {case} {precision}', file=sys.stderr, flush=True)
             train(arguments, f'{model}:{micro_batch}:16', precision, log, 'trainer.max_steps=26', '--tune')
 
 
@@ -181,7 +182,10 @@ def main(command_line):
         return text
 
     if arguments.tune:
-        tune(arguments, log)
+        try:
+            tune(arguments, log)
+        except RunFailed as failure:
+            sys.exit(f'tuning: {failure}')
     results, memory, failures = measure(arguments, log, keep)
     tables = trace_ops(arguments, log) if arguments.trace_ops else ''
     print(keep(results, memory, failures, tables))

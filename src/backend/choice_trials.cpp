@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/median.h"
 
 namespace trireme {
 namespace {
@@ -13,15 +13,6 @@ constexpr std::array kRunsOfRound{1, 2, 5};  // of each option
 constexpr int kRunsOfAll = 9;
 constexpr int64_t kAlwaysEvery = 3;
 constexpr size_t kFewest = 3, kMost = 9;  // runs without a change that others are compared with
-
-template <class Values>
-double median(const Values& values) {
-  CHECK(!values.empty());
-  std::vector<double> sorted(values.begin(), values.end());
-  const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
 
 // Of a normal distribution with the same median distance from its middle; one run in a hundred that was disturbed changes little.
 double deviation(const std::vector<double>& values) {

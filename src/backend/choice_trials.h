@@ -25,7 +25,7 @@ class ChoiceTrials {
   Run next();                                             // how to do the work this time
   void report(const Run& run, double seconds);            // may come any number of runs later, in the order of the runs
   bool done() const { return done_; }                     // from then on next() always says: as always
-  const std::vector<int>& best() const { return best_; }  // the way for each part, 0 for all until done
+  const std::vector<int>& best() const { return best_; }  // the way for each part, 0 for all until winners are known
   double seconds_always() const;                          // of recent runs, the median
   double seconds_best() const;                            // of all parts as best() says
   int64_t expected_runs() const { return expected_runs_; }

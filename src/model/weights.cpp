@@ -202,7 +202,7 @@ const BlockParameters& Weights::acquire(int64_t layer) const {
 
 void Weights::make_fp8_copies() const {
   for (size_t layer = 0; layer < copies_.size(); ++layer)
-    if (copied_[layer].front()) acquire(static_cast<int64_t>(layer));
+    if (copies_[layer] == Copies::stale && copied_[layer].front()) acquire(static_cast<int64_t>(layer));
 }
 
 void Weights::wait_for(const Unit& unit) const {

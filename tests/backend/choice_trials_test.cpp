@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <functional>
-#include <numeric>
 #include <random>
 
 namespace trireme {
@@ -15,10 +14,10 @@ using Seconds = std::function<double(const std::vector<int>&)>;  // of the work 
 constexpr double kNoise = 0.002;  // as steps of a large model have
 
 // Does the work until the trials are done; times become known eight runs late. Says how many runs it took.
-int64_t finish(ChoiceTrials& trials, const Seconds& seconds, double noise = kNoise) {
+int64_t finish(ChoiceTrials& trials, const Seconds& seconds) {
   constexpr size_t kLate = 8;
   std::mt19937 random(17);
-  std::normal_distribution<double> disturbed(1, noise);
+  std::normal_distribution<double> disturbed(1, kNoise);
   std::deque<std::pair<ChoiceTrials::Run, double>> unknown;
   int64_t runs = 0;
   while (!trials.done() && runs < 10'000) {
@@ -53,7 +52,7 @@ TEST(ChoiceTrials, FindsTheFasterWayOfEachPart) {
   EXPECT_LT(runs, trials.expected_runs() + 40) << "each of four rounds waits for times that are not yet known";
 }
 
-TEST(ChoiceTrials, KeepsWhatIsAsFastAsTheOthers) {
+TEST(ChoiceTrials, KeepsWhatIsFastest) {
   ChoiceTrials trials({3, 3});
   finish(trials, sum_of({{1, 1.004, 1.006}, {1, 1.004, 1.005}}));
   EXPECT_TRUE(trials.done());

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cuda_module.h"
+#include "support/gpu.h"
 #include "support/host_tensors.h"
 
 namespace trireme {
@@ -15,7 +15,7 @@ constexpr int64_t B = 2, T = 128, H = 4, D = 64;
 class CudaAttentionDropout : public testing::Test {
  protected:
   void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build";
+    SKIP_WITHOUT_GPU();
     backend_ = make_cuda_backend();
     qkv_ = upload(host_.uniform({B, T, 3 * H, D}, DType::bf16));
     d_out_ = upload(host_.uniform({B, T, H, D}, DType::bf16));

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "backend/cuda_module.h"
+#include "support/gpu.h"
 #include "support/host_tensors.h"
 #include "tensor/fp8.h"
 
@@ -22,7 +22,7 @@ struct Matrix {
 class CudaFp8 : public testing::Test {
  protected:
   void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build";
+    SKIP_WITHOUT_GPU();
     backend_ = make_cuda_backend();
     if (!backend_->has_fp8()) GTEST_SKIP() << "this GPU has no FP8";
   }

@@ -1,5 +1,5 @@
 // Every op of the CUDA backend against the reference backend, on the same cases as the cpu backend. Runs where a GPU is.
-#include "backend/cuda_module.h"
+#include "support/gpu.h"
 #include "support/parity_attention.h"
 #include "support/parity_fp8.h"
 #include "support/parity_linear.h"
@@ -23,12 +23,12 @@ std::vector<Contestant> cuda_contestants() {
   return made;
 }
 
-#define TRIREME_PARITY_TEST(Op)                                                                        \
-  TEST(CudaParity, Op) {                                                                               \
-    if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build"; \
-    Parity parity(cuda_contestants());                                                                 \
-    check(parity, Case<trireme::Op>{});                                                                \
-    EXPECT_GT(parity.cases(Op::kName), 0);                                                             \
+#define TRIREME_PARITY_TEST(Op)            \
+  TEST(CudaParity, Op) {                   \
+    SKIP_WITHOUT_GPU();                    \
+    Parity parity(cuda_contestants());     \
+    check(parity, Case<trireme::Op>{});    \
+    EXPECT_GT(parity.cases(Op::kName), 0); \
   }
 TRIREME_OPS(TRIREME_PARITY_TEST)
 #undef TRIREME_PARITY_TEST

@@ -7,15 +7,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "backend/cuda_module.h"
+#include "support/gpu.h"
 #include "support/host_tensors.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
 namespace {
-
-#define SKIP_WITHOUT_GPU() \
-  if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build"
 
 enum class Passes { separate, repeated, tuned };
 

@@ -1,6 +1,6 @@
 // trireme train on several ranks that share one GPU, each a process of its own. Runs where a GPU is.
-#include "backend/cuda_module.h"
 #include "cli/mpi_run.h"
+#include "support/gpu.h"
 
 namespace trireme {
 namespace {
@@ -8,7 +8,7 @@ namespace {
 class CudaParallel : public MpiRun {
  protected:
   void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build";
+    SKIP_WITHOUT_GPU();
     write_recipe();
   }
   std::string on_gpu(const std::string& run, const std::string& more) const {

@@ -2,9 +2,9 @@
 // stream it should be on. Runs where a GPU and NCCL are.
 #include <gtest/gtest.h>
 
-#include "backend/cuda_module.h"
 #include "comm/local_transport.h"
 #include "comm/nccl_group.h"
+#include "support/gpu.h"
 
 namespace trireme {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 class Nccl : public testing::Test {
  protected:
   void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build";
+    SKIP_WITHOUT_GPU();
     try {
       NcclLibrary::load();
     } catch (const UserError& error) {

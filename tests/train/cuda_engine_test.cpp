@@ -3,17 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cuda_module.h"
 #include "support/engine_fixture.h"
+#include "support/gpu.h"
 #include "support/temporary_folder.h"
 #include "train/checkpoint.h"
 #include "train/engine_checkpoint.h"
 
 namespace trireme {
 namespace {
-
-#define SKIP_WITHOUT_GPU() \
-  if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build"
 
 std::vector<StepResult> train(const ModelSettings& model, Precision precision, std::unique_ptr<Backend> backend, int steps) {
   EngineFixture engine({.model = model, .precision = precision, .gradient_clip = 1.0}, std::move(backend));

@@ -1,6 +1,6 @@
 // Training with FP8 linear layers on a GPU. Runs where one with FP8 is.
-#include "backend/cuda_module.h"
 #include "support/fp8_training.h"
+#include "support/gpu.h"
 
 namespace trireme {
 namespace {
@@ -8,7 +8,7 @@ namespace {
 class CudaFp8Engine : public testing::Test {
  protected:
   void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build";
+    SKIP_WITHOUT_GPU();
     if (!make_cuda_backend()->has_fp8()) GTEST_SKIP() << "this GPU has no FP8";
   }
 

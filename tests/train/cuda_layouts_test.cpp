@@ -1,7 +1,7 @@
 // Several ranks on one GPU, staged through the host: the losses of one rank on it. Runs where a GPU is.
 #include <gtest/gtest.h>
 
-#include "backend/cuda_module.h"
+#include "support/gpu.h"
 #include "support/staged_layouts.h"
 
 namespace trireme {
@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(Staged, CudaLayouts, testing::ValuesIn(layouts()), [](c
 // parts of a row-parallel product are each rounded to 2^-9 before they are summed, and on the GPU products are rounded elsewhere
 // too where a GELU follows: 5e-3.
 TEST_P(CudaLayouts, MatchOneRank) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU, or no CUDA backend in this build";
+  SKIP_WITHOUT_GPU();
   for (const char* name : {"TRIREME_CACHE", "XDG_CACHE_HOME", "HOME"}) unsetenv(name);  // one process, four writers of plans
   const Layout& layout = GetParam();
   const auto on_the_gpu = [](int) { return make_cuda_backend(); };

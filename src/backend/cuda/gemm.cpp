@@ -1,5 +1,7 @@
 #include "backend/cuda/gemm.h"
 
+#include <algorithm>
+
 #include "backend/cuda/gemm_tuner.h"
 
 namespace trireme::cuda {

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/median.h"
+
 namespace trireme::cuda {
 namespace {
 
@@ -65,12 +67,6 @@ struct Candidate {
   float time = 0;  // ms
 };
 
-float median(std::vector<float> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Every candidate is timed alone, the best of them again in turns. A device that works without rest reaches the limit of its
 // power and slows down by a quarter, and then times depend on what ran before; so it rests between runs. Large models do train at
 // that limit, but plans chosen there made no step faster; step_tuning.h chooses them in the steps.
@@ -107,7 +103,7 @@ class Tuning {
     std::vector<float> times;
     do times.push_back(time(algorithm));
     while (times.size() < kRuns && times.back() <= kHopeless * fastest_);
-    candidates_.push_back({algorithm, median(times)});
+    candidates_.push_back({algorithm, static_cast<float>(median(times))});
     fastest_ = std::min(fastest_, candidates_.back().time);
   }
 
@@ -137,7 +133,7 @@ class Tuning {
     std::vector<std::vector<float>> times(candidates_.size());
     for (size_t round = 0; round < kRounds; ++round)
       for (size_t i = 0; i < candidates_.size(); ++i) times[i].push_back(time(candidates_[i].algorithm));
-    for (size_t i = 0; i < candidates_.size(); ++i) candidates_[i].time = median(times[i]);
+    for (size_t i = 0; i < candidates_.size(); ++i) candidates_[i].time = static_cast<float>(median(times[i]));
     sort();
     std::vector<cublasLtMatmulAlgo_t> best;
     for (const Candidate& candidate : candidates_) best.push_back(candidate.algorithm);
