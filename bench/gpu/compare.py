@@ -159,13 +159,20 @@ def arguments_of(command_line):
     return parser.parse_args(command_line)
 
 
+def name_of_gpu():
+    try:
+        return subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version,memory.total', '--format=csv,noheader'],
+                              capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        sys.exit('there is no GPU here that nvidia-smi knows of')
+
+
 def main(command_line):
     arguments = arguments_of(command_line)
     log = []
     now = datetime.datetime.now(datetime.timezone.utc)
     name = f'{now:%Y-%m-%d-%H%M%S}'
-    gpu = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version,memory.total', '--format=csv,noheader'],
-                         capture_output=True, text=True).stdout.strip()
+    gpu = name_of_gpu()
     facts = [f'command: `bench/gpu/compare.py {shlex.join(command_line)}`', f'commit: {arguments.commit or commit(ROOT)}',
              f'date: {now:%Y-%m-%d %H:%M} UTC', f'machine: {gpu}', f'rounds: {arguments.rounds}, programs in turns, '
              f'{arguments.steps} timed steps each; rates from the median step of each run',
