@@ -11,10 +11,11 @@ namespace {
 float element(const Tensor& x, int64_t i) { return x.dtype == DType::bf16 ? to_float(x.as<bf16>()[i]) : x.as<float>()[i]; }
 
 // NaN, where there is one, counts as larger than everything.
-float largest_size(const Tensor& x) {
+template <class Value>
+float largest_size(int64_t count, const Value& value) {
   float largest = 0;
-  for (int64_t i = 0; i < x.count(); ++i) {
-    const float size = std::abs(element(x, i));
+  for (int64_t i = 0; i < count; ++i) {
+    const float size = std::abs(value(i));
     if (std::isnan(size)) return size;
     largest = std::max(largest, size);
   }
@@ -28,15 +29,15 @@ void set_scale(float amax, float largest, float& scale, float& inverse) {
   inverse = 1 / wanted;
 }
 
-}  // namespace
-
-void quantise_on_host(const Quantise& op) {
-  const Fp8Copy& fp8 = op.x.fp8;
+// The copies of a matrix whose element i is value(i).
+template <class Value>
+void make_copies(const Operand& x, const Value& value) {
+  const Fp8Copy& fp8 = x.fp8;
   const Shape& shape = fp8.values ? fp8.values.shape : fp8.transposed.shape;
   const int64_t N = fp8.values ? shape[0] : shape[1], C = fp8.values ? shape[1] : shape[0];
-  CHECK_EQ(op.x.count(), N * C);
+  CHECK_EQ(x.count(), N * C);
   float& amax = *fp8.amax.as<float>();
-  if (const float here = largest_size(op.x); *fp8.scaling == Fp8Scaling::current) {
+  if (const float here = largest_size(N * C, value); *fp8.scaling == Fp8Scaling::current) {
     amax = here;
     set_scale(amax, fp8.largest, *fp8.scale.as<float>(), *fp8.inverse.as<float>());
   } else if (!(here <= amax)) {
@@ -46,12 +47,31 @@ void quantise_on_host(const Quantise& op) {
   if (fp8.column_sums) std::ranges::fill(fp8.column_sums.span<float>(), 0.0f);
   for (int64_t n = 0; n < N; ++n)
     for (int64_t c = 0; c < C; ++c) {
-      const float value = element(op.x, n * C + c);
-      const uint8_t bits = to_fp8(fp8.dtype(), value * scale);
+      const float wide = value(n * C + c);
+      const uint8_t bits = to_fp8(fp8.dtype(), wide * scale);
       if (fp8.values) static_cast<uint8_t*>(fp8.values.data)[n * C + c] = bits;
       if (fp8.transposed) static_cast<uint8_t*>(fp8.transposed.data)[c * N + n] = bits;
-      if (fp8.column_sums) fp8.column_sums.as<float>()[n / Fp8Copy::kSumRows * C + c] += value;
+      if (fp8.column_sums) fp8.column_sums.as<float>()[n / Fp8Copy::kSumRows * C + c] += wide;
     }
+}
+
+}  // namespace
+
+void quantise_on_host(const Quantise& op) {
+  make_copies(op.x, [&](int64_t i) { return element(op.x, i); });
+}
+
+void quantise_norm_on_host(const QuantiseNorm& op) {
+  const int64_t C = op.out.shape[1];
+  const float offset = op.kind == NormKind::layernorm1p ? 1.0f : 0.0f;
+  CHECK_EQ(op.sum.shape, op.out.shape);
+  make_copies(op.out, [&](int64_t i) {
+    const int64_t n = i / C, c = i % C;
+    const float distance = element(op.sum, i) - (op.mean ? op.mean.as<float>()[n] : 0.0f);
+    const float normalised = distance * op.rstd.as<float>()[n];
+    const float value = std::fma(normalised, element(op.weight, c) + offset, op.bias ? element(op.bias, c) : 0.0f);
+    return op.out.dtype == DType::bf16 ? to_float(to_bf16(value)) : value;
+  });
 }
 
 void update_scales_on_host(const UpdateScales& op) {

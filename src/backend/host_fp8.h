@@ -6,6 +6,7 @@
 namespace trireme {
 
 void quantise_on_host(const Quantise& op);
+void quantise_norm_on_host(const QuantiseNorm& op);
 void update_scales_on_host(const UpdateScales& op);
 
 // The FP8 copies of an operand that an op has written, if there are any.

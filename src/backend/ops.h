@@ -235,16 +235,19 @@ struct LinearForward {
 };
 
 // d_x = d_out weight, and where x = activation(pre) the gradient goes through it: d_x = (d_out weight) * activation'(pre).
-// d_out [N,O], weight [O,I], pre, d_x [N,I], all act.
+// Where x is given it is made again, before d_x, which may take its place.    d_out [N,O], weight [O,I], pre, x, d_x [N,I], all
+// act.
 struct LinearInputGrad {
   static constexpr const char* kName = "linear_input_grad";
   Operand d_out, weight;
   Activation activation = Activation::none;
   Tensor pre;  // there if and only if there is an activation
+  Operand x;   // optional, and only with an activation
   Operand d_x;
   template <class V>
   void visit(V&& v) const {
-    visit_rows(v, "d_out", d_out), visit_columns(v, "weight", weight), v.in("pre", pre), visit_written(v, "d_x", d_x);
+    visit_rows(v, "d_out", d_out), visit_columns(v, "weight", weight), v.in("pre", pre), visit_written(v, "x", x);
+    visit_written(v, "d_x", d_x);
   }
   double flops() const { return 2.0 * static_cast<double>(d_out.count()) * static_cast<double>(weight.shape[1]); }
 };
@@ -519,6 +522,24 @@ struct Quantise {
   }
 };
 
+// The FP8 copies of norm(sum), rounded to act first, as ResidualNormForward defines it and with the mean and rstd it left. out
+// itself stays as it is.    sum, out [N,C] act; weight, bias [C] act; mean, rstd [N] f32.
+struct QuantiseNorm {
+  static constexpr const char* kName = "quantise_norm";
+  NormKind kind = NormKind::layernorm;
+  Tensor sum;
+  Tensor weight;
+  Tensor bias;  // optional
+  Tensor mean;  // absent for rmsnorm
+  Tensor rstd;
+  Operand out;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("sum", sum), v.in("weight", weight), v.in("bias", bias), v.in("mean", mean), v.in("rstd", rstd);
+    visit_copies(v, out);
+  }
+};
+
 // For each row r:  histories[r] moves one place to the right and begins with amax[r] (0 if that is not finite); a = its largest
 // or its first value; if a > 0:  scale = largest / a, inverse = 1 / scale. amax [rows] f32; table [rows, at least kHistory +
 // history] f32: inverse, scale, nothing, nothing, and amaxes of earlier steps, the most recent first.
@@ -601,6 +622,7 @@ struct RandomNormal {
   X(ApplyClip) \
   X(AdamW) \
   X(Quantise) \
+  X(QuantiseNorm) \
   X(UpdateScales) \
   X(Fill) \
   X(Copy) \

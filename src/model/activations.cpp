@@ -6,6 +6,10 @@ namespace trireme {
 namespace {
 
 bool recomputes_all(const ModelSettings& model) { return model.activations_checkpoint_granularity == RecomputeGranularity::full; }
+// FP8 products need another copy of their inputs in backward than in forward: it is made there.
+bool rebuilds_inputs(const ModelSettings& model) {
+  return model.fp8.enabled || model.activations_checkpoint_granularity == RecomputeGranularity::selective;
+}
 bool is_uniform(const ModelSettings& model) { return model.activations_checkpoint_method == RecomputeMethod::uniform; }
 
 // Which layers are recomputed, and in which groups.
@@ -62,31 +66,49 @@ BlockActivations take_saved(const ModelSettings& model, const Dims& d, DType dty
 
 Tensor take_attended(const Dims& d, DType dtype, Arena& arena) { return arena.take({d.B, d.T, d.H, d.D}, dtype); }
 
-// An input of a linear layer, [N,width], and its copies.
-Operand with_copies(Operand input, int64_t N, int64_t width, const Fp8Inputs& fp8, Arena& arena) {
-  if (fp8.state == nullptr) return input;
-  input.fp8.values = fp8.values.flat_range(0, {N, width});
-  input.fp8.transposed = arena.take({width, N}, fp8.state->input_dtype());
-  return input;
+// The inputs that backward can make again. Those that it reads before it comes to attention are taken from `passing`; but in
+// `activated` gradients come to lie.
+LinearInputs take_rebuilt(const Dims& d, DType dtype, Arena& arena, Arena& passing) {
+  return {.normed1 = arena.take({d.R, d.C}, dtype),
+          .attended = {},
+          .normed2 = passing.take({d.R, d.C}, dtype),
+          .activated = arena.take({d.N(), d.F}, dtype)};
 }
 
-// The inputs that selective recompute rebuilds, and the copies of the one that it keeps. Those that backward reads before it
-// comes to attention are taken from `passing`; but in `activated` itself gradients come to lie.
-LinearInputs take_rebuilt(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena, Arena& passing) {
-  const auto input = [&](const Shape& shape, const Tensor& beside_copies, Arena& from) {
-    const Operand made = fp8.state != nullptr ? Operand(beside_copies, {}, Wide::scratch) : Operand(from.take(shape, dtype));
-    return with_copies(made, shape[0], shape[1], fp8, from);
+// The same with copies, and those of `attended`. Forward needs their values and backward the transposed ones, never at once.
+LinearInputs take_rebuilt(const Dims& d, const Fp8Inputs& fp8, Arena& arena, Arena& passing) {
+  const DType dtype = fp8.state->input_dtype();
+  const auto with_copies = [&](const Tensor& wide, int64_t width, const Tensor& transposed) {
+    Operand input(wide, {}, Wide::scratch);
+    input.fp8.values = fp8.values.flat_range(0, {d.N(), width});
+    input.fp8.transposed = transposed;
+    return input;
   };
-  return {.normed1 = input({d.R, d.C}, fp8.normed, arena),
-          .attended = with_copies(Tensor{}, d.N(), d.H * d.D, fp8, passing),
-          .normed2 = input({d.R, d.C}, fp8.normed, passing),
-          .activated = input({d.N(), d.F}, fp8.activated, fp8.state != nullptr ? passing : arena)};
+  const int64_t heads = d.H * d.D;
+  LinearInputs inputs{.normed1 = with_copies(fp8.normed, d.C, arena.take({d.C, d.N()}, dtype)),
+                      .attended = with_copies({}, heads, passing.take({heads, d.N()}, dtype)),
+                      .normed2 = with_copies(fp8.normed, d.C, passing.take({d.C, d.N()}, dtype)),
+                      .activated = with_copies(fp8.activated, d.F, fp8.values.flat_range(0, {d.F, d.N()}))};
+  inputs.attended.wide = Wide::kept;
+  return inputs;
 }
 
-LinearInputs take_inputs(const Dims& d, DType dtype, const Fp8Inputs& fp8, Arena& arena) {
-  LinearInputs inputs = take_rebuilt(d, dtype, fp8, arena, arena);
-  static_cast<Tensor&>(inputs.attended) = take_attended(d, dtype, arena);
-  return inputs;
+LinearInputs with_attended(LinearInputs rebuilt, const Dims& d, DType dtype, Arena& arena) {
+  static_cast<Tensor&>(rebuilt.attended) = take_attended(d, dtype, arena);
+  return rebuilt;
+}
+
+LinearInputs take_inputs(const Dims& d, DType dtype, Arena& arena) {
+  return with_attended(take_rebuilt(d, dtype, arena, arena), d, dtype, arena);
+}
+
+// Of the copies, those that a pass needs. Backward makes its own of the same values, so their scale is there.
+void set_copies(BlockActivations& a, Pass pass) {
+  static constexpr Fp8Scaling kAsInForward = Fp8Scaling::delayed;
+  for (Operand* input : {&a.normed1, &a.attended, &a.normed2, &a.activated}) {
+    (pass == Pass::backward ? input->fp8.values : input->fp8.transposed) = {};
+    if (pass == Pass::backward) input->fp8.scaling = &kAsInForward;
+  }
 }
 
 // An output gradient, [N,width], and its copies.
@@ -139,10 +161,9 @@ RingBuffers make_ring(const Dims& d, DType dtype, Backward backward, Arena& aren
 
 }  // namespace
 
-BlockActivations make_block_activations(const ModelSettings& model, const Dims& d, DType dtype, const Fp8Inputs& fp8,
-                                        Arena& arena) {
+BlockActivations make_block_activations(const ModelSettings& model, const Dims& d, DType dtype, Arena& arena) {
   BlockActivations a = take_saved(model, d, dtype, arena);
-  set_inputs(a, take_inputs(d, dtype, fp8, arena));
+  set_inputs(a, take_inputs(d, dtype, arena));
   return a;
 }
 
@@ -202,19 +223,20 @@ SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d,
                   .activated = front_of(d_up, {d.N(), d.F}),
                   .values = passing.take({d.N() * std::max({d.C, d.F, d.H * d.D})}, fp8->input_dtype())};
   }
-  if (model.activations_checkpoint_granularity == RecomputeGranularity::selective)
-    shared.rebuilt = take_rebuilt(d, dtype, shared.fp8, work, passing);
-  for (int64_t i = 0; i < recompute_group(model, d.L); ++i)
-    shared.pool.push_back(make_block_activations(model, d, dtype, shared.fp8, work));
+  if (fp8 != nullptr)
+    shared.rebuilt = take_rebuilt(d, shared.fp8, work, passing);
+  else if (rebuilds_inputs(model))
+    shared.rebuilt = take_rebuilt(d, dtype, work, passing);
+  for (int64_t i = 0; i < recompute_group(model, d.L); ++i) {
+    shared.pool.push_back(take_saved(model, d, dtype, work));
+    set_inputs(shared.pool.back(), fp8 != nullptr ? with_attended(shared.rebuilt, d, dtype, work) : take_inputs(d, dtype, work));
+  }
   return shared;
 }
 
 ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, DType dtype, const Slots& slots,
                                  const SharedWorkspace& shared, Arena& activations)
-    : layers_(dims.L),
-      plan_(plan_recompute(model, dims.L)),
-      rebuilds_(model.activations_checkpoint_granularity == RecomputeGranularity::selective),
-      shared_(shared) {
+    : layers_(dims.L), plan_(plan_recompute(model, dims.L)), rebuilds_(rebuilds_inputs(model)), shared_(shared) {
   const auto pooled = [&](int64_t layer) -> const BlockActivations& {
     return shared.pool[static_cast<size_t>(layer - plan(layer).group_begin)];
   };
@@ -233,10 +255,9 @@ ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, D
       if (plan(layer).recomputed) {
         inputs_.push_back(inputs_of(pooled(layer)));
       } else if (rebuilds_) {
-        inputs_.push_back(shared.rebuilt);
-        static_cast<Tensor&>(inputs_.back().attended) = take_attended(dims, dtype, activations);
+        inputs_.push_back(with_attended(shared.rebuilt, dims, dtype, activations));
       } else {
-        inputs_.push_back(take_inputs(dims, dtype, shared.fp8, activations));
+        inputs_.push_back(take_inputs(dims, dtype, activations));
       }
       if (shared.fp8.state != nullptr) set_scales(inputs_.back(), *shared.fp8.state, layer);
     }
@@ -252,16 +273,17 @@ ActivationTable::Later ActivationTable::make_later(const ModelSettings& model, c
                      .d_qkv = arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype),
                      .d_up = arena.take({d.N(), up_width(model, d)}, dtype)};
   if (plan(layer).recomputed)
-    later.inputs = take_inputs(d, dtype, {}, arena);
+    later.inputs = take_inputs(d, dtype, arena);
   else if (rebuilds_)
-    later.inputs = take_rebuilt(d, dtype, {}, arena, arena);
+    later.inputs = take_rebuilt(d, dtype, arena, arena);
   return later;
 }
 
 BlockActivations ActivationTable::block(const Slots& at, int64_t layer, Pass pass) const {
   BlockActivations a = saved_[index(at.saved, layer)];
   set_inputs(a, inputs_[index(at.inputs, layer)]);
-  if (pass == Pass::backward && !later_.empty()) set_inputs(a, later_[index(at.gradients, layer)].inputs);
+  if (pass != Pass::forward && !later_.empty()) set_inputs(a, later_[index(at.gradients, layer)].inputs);
+  if (shared_.fp8.state != nullptr) set_copies(a, pass);
   return a;
 }
 

@@ -82,33 +82,32 @@ enum class DeferredWeights : uint8_t { no, yes };
 BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& dims, DType dtype, Backward backward,
                                     DeferredWeights deferred, const Fp8State* fp8, const ModelMemory& memory);
 
-// With FP8 products the inputs of linear layers are kept as FP8. Beside their copies the tensors themselves are only worked in,
-// and the copies that forward reads at once are not kept either: all blocks share that memory.
+// With FP8 products, backward makes the copies of inputs that it needs from what is kept anyway: norms from the sums,
+// activations from `up`. Beside the copies the tensors themselves are only worked in. All blocks share that memory.
 struct Fp8Inputs {
   const Fp8State* state = nullptr;  // null without FP8
   bool one_gradient = false;        // both branches have the same gradient, and it has one copy
   Tensor normed;                    // [N,C]
   Tensor activated;                 // [N,F]
-  Tensor values;                    // room for the widest of the inputs
+  Tensor values;                    // room for the widest of the inputs, in forward
 };
 
-BlockActivations make_block_activations(const ModelSettings& model, const Dims& dims, DType dtype, const Fp8Inputs& fp8,
-                                        Arena& arena);
+BlockActivations make_block_activations(const ModelSettings& model, const Dims& dims, DType dtype, Arena& arena);
 
 // Memory that all chunks of a stage share, because one of them works at a time.
 struct SharedWorkspace {
   BlockWorkspace block;
   Fp8Inputs fp8;
-  LinearInputs rebuilt;                // what selective recompute leaves out
+  LinearInputs rebuilt;                // what selective recompute leaves out, and FP8
   std::vector<BlockActivations> pool;  // of the recompute group that is being worked on
 };
 // `dims` of the chunk with the most layers.
 SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& dims, DType dtype, DeferredWeights deferred,
                                       const Fp8State* fp8, const ModelMemory& memory);
 
-// Who asks for the activations of a block: with weight products put off, backward writes what it computes again to memory of its
+// Who asks for the activations of a block: with weight products put off, what is computed again for backward has memory of its
 // own.
-enum class Pass : uint8_t { forward, backward };
+enum class Pass : uint8_t { forward, recompute, backward };
 
 class ActivationTable {
  public:
@@ -127,7 +126,7 @@ class ActivationTable {
   BlockGradients gradients(const Slots& at, int64_t layer) const;
   Tensor input(const Slots& at) const { return saved_[index(at.saved, 0)].sum1; }
   Layer plan(int64_t layer) const { return plan_[static_cast<size_t>(layer)]; }
-  bool rebuilds() const { return rebuilds_; }  // selective: norms and activations are rebuilt
+  bool rebuilds() const { return rebuilds_; }  // the inputs of linear layers are rebuilt
 
  private:
   struct Later {

@@ -32,6 +32,17 @@ void add_and_norm(const Context& context, const PendingSum& in, Tensor sum, cons
                                                     .rstd = norm.rstd});
 }
 
+void rebuild_norm(const Context& context, Tensor sum, const NormTensors& norm) {
+  if (!norm.out.fp8) return add_and_norm(context, {.residual = sum}, {}, norm);
+  context.backend.run(kCompute, QuantiseNorm{.kind = norm_kind(context.model.normalization),
+                                             .sum = sum,
+                                             .weight = norm.weight,
+                                             .bias = norm.bias,
+                                             .mean = norm.mean,
+                                             .rstd = norm.rstd,
+                                             .out = norm.out});
+}
+
 }  // namespace
 
 PendingSum block_output(const Context& context, int64_t layer, const BlockActivations& a, const BlockWorkspace& w) {
@@ -61,11 +72,10 @@ PendingSum block_forward(const Context& context, int64_t layer, const BlockParam
 }
 
 void block_rebuild(const Context& context, const BlockParameters& weights, const BlockActivations& a) {
-  const Tensor sum2 = context.model.parallel_residual ? a.sum1 : a.sum2;
-  add_and_norm(context, {.residual = a.sum1}, {}, norm1(weights, a));
+  rebuild_norm(context, a.sum1, norm1(weights, a));
   if (a.attended.fp8)
     context.backend.run(kCompute, Quantise{.x = a.attended.reshaped({context.dims.N(), context.dims.H * context.dims.D})});
-  add_and_norm(context, {.residual = sum2}, {}, norm2(weights, a));
+  rebuild_norm(context, context.model.parallel_residual ? a.sum1 : a.sum2, norm2(weights, a));
   mlp_rebuild_activated(context, a);
 }
 

@@ -24,7 +24,7 @@ PendingSum block_forward(const Context& context, int64_t layer, const BlockParam
                          const BlockWorkspace& w, const PendingSum& in, BlockOutput output = BlockOutput::yes,
                          KeyValueCache* cache = nullptr);
 
-// The norm and activation outputs again, and all FP8 copies of inputs, from what selective recompute keeps.
+// The norm and activation outputs again, or the FP8 copies of inputs that backward needs, from what is kept without them.
 void block_rebuild(const Context& context, const BlockParameters& weights, const BlockActivations& a);
 
 // The gradient of the stream that entered the block, from `d_out`, that of the stream that left it, and the gradients of its

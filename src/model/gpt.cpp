@@ -66,9 +66,9 @@ void Gpt::forward(const ChunkPass& pass, Mode mode, Tensor input, Tensor output,
 
 void Gpt::recompute(const Context& context, const Slots& at, int64_t last, const Weights& weights) const {
   const int64_t begin = table_.plan(last).group_begin;
-  PendingSum stream{.residual = table_.block(at, begin, Pass::backward).sum1};
+  PendingSum stream{.residual = table_.block(at, begin, Pass::recompute).sum1};
   for (int64_t i = begin; i <= last; ++i)
-    stream = block_forward(context, layer(i), weights.acquire(layer(i)), table_.block(at, i, Pass::backward), shared_.block,
+    stream = block_forward(context, layer(i), weights.acquire(layer(i)), table_.block(at, i, Pass::recompute), shared_.block,
                            stream, i == last ? BlockOutput::no : BlockOutput::yes);
 }
 

@@ -30,7 +30,7 @@ void mlp_down_forward(const Context& context, const BlockParameters& weights, co
 void mlp_rebuild_activated(const Context& context, const BlockActivations& a) {
   if (is_gated(context.model.activation))
     context.backend.run(kCompute, SwigluForward{.gate_up = a.up, .out = a.activated});
-  else
+  else if (!a.activated.fp8)
     context.backend.run(kCompute,
                         ActivationForward{.activation = gelu_of(context.model.activation), .pre = a.up, .out = a.activated});
 }
@@ -43,6 +43,7 @@ void mlp_backward(const Context& context, const BlockParameters& weights, const 
                                .weight = weights.down_weight,
                                .activation = gated ? Activation::none : gelu_of(context.model.activation),
                                .pre = gated ? Tensor{} : a.up,
+                               .input = a.activated.fp8 && !gated ? Input::made_again : Input::kept,
                                .d_x = gated ? Operand(w.d_activated) : g.d_up,
                                .d_weight = grads.down_weight,
                                .d_bias = grads.down_bias});

@@ -12,7 +12,7 @@ void mlp_up_forward(const Context& context, const BlockParameters& weights, cons
 // branch = a.activated down_weight^T + down_bias.
 void mlp_down_forward(const Context& context, const BlockParameters& weights, const BlockActivations& a, Tensor branch);
 
-// a.activated again, from a.up: equal bits.
+// a.activated again, from a.up: equal bits. Not the FP8 copies of GELU, which backward makes together with those of its gradient.
 void mlp_rebuild_activated(const Context& context, const BlockActivations& a);
 
 // d_normed = gradient of a.normed2, given g.d_mlp, that of the branch; adds the gradients of the parameters, unless they are put

@@ -18,7 +18,7 @@ LinearForward forward_rows(const LinearForward& op, Tensor x, Tensor out, int64_
 }
 
 LinearInputGrad input_grad(const LinearBackward& op, const Operand& d_out, const Operand& d_x) {
-  return {.d_out = d_out, .weight = op.weight, .activation = op.activation, .pre = op.pre, .d_x = d_x};
+  return {.d_out = d_out, .weight = op.weight, .activation = op.activation, .pre = op.pre, .x = {}, .d_x = d_x};
 }
 
 }  // namespace
@@ -175,8 +175,15 @@ void ParallelLinear::row_backward(const LinearBackward& op) const {
     return for_gathered(op.d_out, [&](int64_t, Tensor d_out, int64_t begin) { write_inputs(d_out, begin); });
   }
   const Operand d_out = all_rows(op.d_out);
+  LinearInputGrad inputs = input_grad(op, d_out, op.d_x);
+  if (op.input == Input::made_again) {
+    CHECK(now);
+    inputs.x = op.x;
+    backend_.run(kCompute, inputs);
+    return backend_.run(kCompute, weight_grad(op, op.x, d_out));
+  }
   if (now) backend_.run(kCompute, weight_grad(op, op.x, d_out));
-  backend_.run(kCompute, input_grad(op, d_out, op.d_x));
+  backend_.run(kCompute, inputs);
 }
 
 void ParallelLinear::column_weight_grad(LinearWeightGrad op) const {

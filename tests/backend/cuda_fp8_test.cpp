@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t N = 272, I = 144, O = 208;  // multiples of 16 and of nothing larger
 
+constexpr Fp8Scaling kDelayed = Fp8Scaling::delayed;
+
 // A matrix on the host in double, and how large the numbers are that it was summed from.
 struct Matrix {
   std::vector<double> values, sizes;
@@ -227,6 +229,58 @@ TEST_F(CudaFp8, GradientOfGeluIsMadeWithItsCopies) {
     for (int64_t n = 0; n < N; ++n) sum += expected(static_cast<size_t>(n * I + i));
     for (size_t part = 0; part * I < sums.size(); ++part) parts += sums[part * I + static_cast<size_t>(i)];
     EXPECT_NEAR(parts, sum, 1e-5 * N * amax);
+  }
+}
+
+// What backward makes of GELU beside the gradient is what forward made, and the gradient is what it is without that.
+TEST_F(CudaFp8, GeluIsMadeAgainBesideItsGradient) {
+  const Operand d_out = quantised({N, O}, DType::f8e5m2), weight = quantised({O, I}, DType::f8e4m3);
+  const Tensor pre = uniform({N, I}, DType::bf16, 4);
+  for (const Activation activation : {Activation::gelu_tanh, Activation::gelu_erf}) {
+    Operand x = with_copies(take({N, I}, DType::bf16), DType::f8e4m3), d_x = with_copies(x, DType::f8e5m2), again = x;
+    x.wide = again.wide = d_x.wide = Wide::scratch;
+    run(ActivationForward{.activation = activation, .pre = pre, .out = x});
+    LinearInputGrad op{.d_out = d_out, .weight = weight, .activation = activation, .pre = pre, .x = {}, .d_x = d_x};
+    run(op);
+    const auto values = bytes(d_x.fp8.values), transposed = bytes(d_x.fp8.transposed), sums = bytes(d_x.fp8.column_sums);
+    again.fp8.values = again.fp8.column_sums = {};
+    again.fp8.transposed = take({I, N}, DType::f8e4m3);
+    again.fp8.scaling = &kDelayed;
+    op.x = again;
+    run(op);
+    EXPECT_EQ(bytes(again.fp8.transposed), bytes(x.fp8.transposed));
+    EXPECT_EQ(bytes(d_x.fp8.values), values);
+    EXPECT_EQ(bytes(d_x.fp8.transposed), transposed);
+    EXPECT_EQ(bytes(d_x.fp8.column_sums), sums);
+  }
+}
+
+// A norm whose values alone are wanted writes them itself; backward makes the transposed ones. Both are those of the norm that is
+// written first and copied then.
+TEST_F(CudaFp8, NormsAreMadeAsValuesAndAgainTransposed) {
+  for (const int64_t C : {144, 4096}) {
+    const Tensor residual = uniform({N, C}, DType::bf16, 2), gain = uniform({C}, DType::bf16), bias = uniform({C}, DType::bf16);
+    const Tensor mean = take({N}, DType::f32), rstd = take({N}, DType::f32);
+    Operand copied = with_copies(take({N, C}, DType::bf16), DType::f8e4m3);
+    copied.fp8.column_sums = {};
+    copied.wide = Wide::scratch;
+    ResidualNormForward op{.residual = residual, .weight = gain, .bias = bias, .out = copied, .mean = mean, .rstd = rstd};
+    run(op);
+    const auto amax = doubles(copied.fp8.amax)[0];
+    Operand direct = copied;
+    direct.fp8.values = take({N, C}, DType::f8e4m3);
+    direct.fp8.transposed = {};
+    direct.fp8.scaling = &kDelayed;
+    direct.fp8.amax = upload(host_.uniform({1}, DType::f32, 0, 0));
+    op.out = direct;
+    run(op);
+    EXPECT_EQ(bytes(direct.fp8.values), bytes(copied.fp8.values));
+    EXPECT_EQ(doubles(direct.fp8.amax)[0], amax);
+    Operand again = direct;
+    again.fp8.values = {};
+    again.fp8.transposed = take({C, N}, DType::f8e4m3);
+    run(QuantiseNorm{.sum = residual, .weight = gain, .bias = bias, .mean = mean, .rstd = rstd, .out = again});
+    EXPECT_EQ(bytes(again.fp8.transposed), bytes(copied.fp8.transposed));
   }
 }
 

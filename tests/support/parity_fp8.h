@@ -45,6 +45,31 @@ inline void check(Parity& parity, Case<Quantise>) {
         }
 }
 
+// Exact too: each of the few operations before the rounding is rounded in the same way everywhere.
+inline void check(Parity& parity, Case<QuantiseNorm>) {
+  static constexpr Fp8Scaling kScalings[] = {Fp8Scaling::delayed, Fp8Scaling::current};
+  constexpr Matrix kShapes[] = {{16, 16}, {48, 272}, {400, 144}};
+  for (const NormKind kind : {NormKind::layernorm, NormKind::layernorm1p, NormKind::rmsnorm})
+    for (const Fp8Scaling& scaling : kScalings)
+      for (const auto [N, C] : kShapes)
+        for (const bool both : {false, true}) {
+          HostTensors tensors;
+          QuantiseNorm op{.kind = kind,
+                          .sum = tensors.uniform({N, C}, DType::bf16, -3, 3),
+                          .weight = tensors.uniform({C}, DType::bf16),
+                          .bias = kind == NormKind::rmsnorm ? Tensor{} : tensors.uniform({C}, DType::bf16),
+                          .mean = kind == NormKind::rmsnorm ? Tensor{} : tensors.uniform({N}, DType::f32, -0.5, 0.5),
+                          .rstd = tensors.uniform({N}, DType::f32, 0.5, 1.5),
+                          .out = with_fp8_copies(tensors, tensors.uniform({N, C}, DType::bf16), DType::f8e4m3, scaling, 60)};
+          op.out.fp8.column_sums = {};
+          if (!both) op.out.fp8.values = {};
+          parity.expect(op, DType::bf16, {},
+                        fmt::format("N={} C={} kind {} {}{}", N, C, static_cast<int>(kind),
+                                    scaling == Fp8Scaling::current ? "current" : "delayed", both ? "" : " transposed"));
+          tensors.expect_untouched_outside();
+        }
+}
+
 inline void check(Parity& parity, Case<UpdateScales>) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const AmaxChoice choice : {AmaxChoice::largest, AmaxChoice::most_recent})

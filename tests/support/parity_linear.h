@@ -54,12 +54,13 @@ inline void check(Parity& parity, Case<LinearInputGrad>) {
         op.d_out = tensors.uniform({N, O}, act);
         op.activation = activation;
         op.weight = tensors.uniform({O, I}, act, -weight_size(O), weight_size(O));
-        if (activation != Activation::none) op.pre = tensors.uniform({N, I}, act, -4, 4);
+        if (activation != Activation::none) op.pre = tensors.uniform({N, I}, act, -4, 4), op.x = tensors.uniform({N, I}, act);
         op.d_x = tensors.uniform({N, I}, act);
         // The slope of gelu is within 1e-6, and the sum below 4: as much as 16 terms of size 4 / 4.
         const Tolerance sum{.terms = static_cast<double>(O) + 16,
                             .size = 1.13 * weight_size(O) + 16.0 / static_cast<double>(O + 16)};
-        parity.expect(op, act, {{"d_x", sum}}, describe(shape, activation, false));
+        const Tolerance x{.terms = 1, .size = 4};  // as ActivationForward has it
+        parity.expect(op, act, {{"x", x}, {"d_x", sum}}, describe(shape, activation, false));
         tensors.expect_untouched_outside();
       }
 }

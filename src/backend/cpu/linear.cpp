@@ -114,7 +114,10 @@ std::span<std::byte> bytes_of(const Tensor& scratch) {
 }  // namespace
 
 void CpuBackend::run(Stream, const LinearForward& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
-void CpuBackend::run(Stream, const LinearInputGrad& op) { cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_)); }
+void CpuBackend::run(Stream stream, const LinearInputGrad& op) {
+  if (op.x) run(stream, ActivationForward{.activation = op.activation, .pre = op.pre, .out = op.x});
+  cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_));
+}
 void CpuBackend::run(Stream stream, const LinearWeightGrad& op) {
   if (op.sum == GradSum::replaces) run(stream, Fill{.value = 0, .out = op.d_weight});
   cpu::run_gemm(pool_, isa_, gemm_of(op), bytes_of(scratch_));

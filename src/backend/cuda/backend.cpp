@@ -103,7 +103,7 @@ Memory CudaBackend::allocate(int64_t bytes) {
     CUDA_CHECK(cudaMemGetInfo(&free, &total));
     throw Failure(
         "out of GPU memory: {} were asked for, {} of {} are free on {}; a smaller model.micro_batch_size or "
-        "model.activations_checkpoint_granularity=selective or full needs less",
+        "model.activations_checkpoint_granularity=full needs less",
         format_bytes(bytes), format_bytes(static_cast<int64_t>(free)), format_bytes(static_cast<int64_t>(total)), name_);
   }
   CUDA_CHECK(status);

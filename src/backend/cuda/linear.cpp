@@ -78,9 +78,14 @@ void CudaBackend::run(Stream where, const LinearInputGrad& op) {
     operands.b = op.d_out.fp8.values.data, operands.b_scale = inverse_scale(op.d_out);
   }
   product.epilogue = fused ? Epilogue::d_gelu : Epilogue::none;
+  const bool together = op.x && op.d_x.fp8 && op.x.fp8 && cuda::can_remake(op.x);
+  if (op.x && !together) run(where, ActivationForward{.activation = op.activation, .pre = op.pre, .out = op.x});
   gemm_->run(product, operands, scratch(cuda::kGemmWorkspaceBytes), stream(where));
   if (op.activation == Activation::none || fused) return fill_copies(where, op.d_x);
-  if (op.d_x.fp8) cuda::quantise_activation_grad(op.activation, op.pre, op.d_x, stream(where));
+  if (together)
+    cuda::quantise_activation_grad(op.activation, op.pre, op.d_x, op.x, stream(where));
+  else if (op.d_x.fp8)
+    cuda::quantise_activation_grad(op.activation, op.pre, op.d_x, stream(where));
   if (op.d_x.wide == Wide::kept) cuda::activation_backward(op.activation, op.pre, op.d_x, stream(where));
 }
 

@@ -110,6 +110,11 @@ __device__ void for_each_element(int C, Use&& use) {
     }
 }
 
+// Products and sums are spelled out, so that a norm made again has equal bits whatever the compiler does around it.
+__device__ inline float norm_value(float x, float mean, float rstd, float gain, float bias) {
+  return fmaf(__fmul_rn(x - mean, rstd), gain, bias);
+}
+
 // layernorm1p stores the distance of its gain from one.
 inline float gain_offset(NormKind kind) { return kind == NormKind::layernorm1p ? 1 : 0; }
 

@@ -1,4 +1,5 @@
 // Residual add and norm in one pass over the rows.
+#include "backend/cuda/fp8.cuh"
 #include "backend/cuda/norm.cuh"
 
 namespace trireme {
@@ -15,7 +16,10 @@ struct ForwardArguments {
   float gain_offset, epsilon;
   const T *weight, *bias;  // bias may be null
   T *sum, *out;            // sum may be null
-  float *mean, *rstd;      // mean may be null
+  uint8_t* values;         // e4m3; where they are there, nobody reads out
+  const float* scale;      // of the values
+  float* amax;
+  float *mean, *rstd;  // mean may be null
 };
 
 template <bool kDropout, class T, int W>
@@ -56,8 +60,29 @@ __device__ void load_sum(const ForwardArguments<T>& a, int64_t row, RowPart<T, W
   }
 }
 
-// Mean and variance are two sums over registers, which costs little and loses nothing when the mean is far from zero. Products
-// and sums are spelled out, so that a norm rebuilt from a stored sum has equal bits whatever the compiler does around it.
+template <class T, int W>
+__device__ void store_values(const Pack<T, W>& out, float scale, uint8_t* to, uint32_t& largest) {
+  if constexpr (W == 8) {
+    uint32_t words[2];
+#pragma unroll
+    for (int w = 0; w < 2; ++w) {
+      const float x[4] = {out[4 * w], out[4 * w + 1], out[4 * w + 2], out[4 * w + 3]};
+#pragma unroll
+      for (int k = 0; k < 4; ++k) largest = max(largest, size_bits(x[k]));
+      words[w] = four_bytes<__NV_E4M3>(x[0] * scale, x[1] * scale, x[2] * scale, x[3] * scale);
+    }
+    *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
+  }
+}
+
+// Whether the norm is wanted as FP8 values and nothing else, and their scale is there: then they are made at once.
+bool values_only(const Operand& out) {
+  const Fp8Copy& fp8 = out.fp8;
+  return out.dtype == DType::bf16 && out.wide == Wide::scratch && fp8.values && fp8.values.dtype == DType::f8e4m3 &&
+         !fp8.transposed && !fp8.column_sums && *fp8.scaling == Fp8Scaling::delayed;
+}
+
+// Mean and variance are two sums over registers, which costs little and loses nothing when the mean is far from zero.
 template <class T, int W, int P, bool kDropout>
 __global__ void __launch_bounds__(kMostThreads) norm_forward(const ForwardArguments<T> a) {
   __shared__ float shared[1][kWarp];
@@ -88,6 +113,8 @@ __global__ void __launch_bounds__(kMostThreads) norm_forward(const ForwardArgume
     a.rstd[row] = rstd;
   }
 
+  const float scale = a.values ? *a.scale : 0;
+  uint32_t largest = 0;
 #pragma unroll
   for (int p = 0; p < P; ++p) {
     const int column = values.column(p);
@@ -95,12 +122,14 @@ __global__ void __launch_bounds__(kMostThreads) norm_forward(const ForwardArgume
     const Pack<T, W> weight = Pack<T, W>::load(a.weight + column), bias = Pack<T, W>::load((a.bias ? a.bias : a.weight) + column);
     Pack<T, W> out;
 #pragma unroll
-    for (int k = 0; k < W; ++k) {
-      const float normalised = __fmul_rn(values.packs[p][k] - mean, rstd);
-      out.set(k, fmaf(normalised, weight[k] + a.gain_offset, a.bias ? bias[k] : 0.0f));
-    }
-    out.store(a.out + row * a.C + column);
+    for (int k = 0; k < W; ++k)
+      out.set(k, norm_value(values.packs[p][k], mean, rstd, weight[k] + a.gain_offset, a.bias ? bias[k] : 0.0f));
+    if (a.values)
+      store_values(out, scale, a.values + row * a.C + column, largest);
+    else
+      out.store(a.out + row * a.C + column);
   }
+  if (a.values) raise_amax(largest, a.amax);
 }
 
 }  // namespace
@@ -115,6 +144,7 @@ void CudaBackend::run(Stream stream, const ResidualNormForward& op) {
   CHECK(op.branch || !op.branch2);
   CHECK(op.mean || op.kind == NormKind::rmsnorm);
   if (op.out.count() == 0) return;
+  const bool at_once = values_only(op.out);
   with_act(op.out.dtype, [&]<class T>(T) {
     const ForwardArguments<T> arguments{.N = N,
                                         .C = narrow<int>(C),
@@ -130,9 +160,13 @@ void CudaBackend::run(Stream stream, const ResidualNormForward& op) {
                                         .bias = data_of<T>(op.bias),
                                         .sum = data_of<T>(op.sum),
                                         .out = data_of<T>(op.out),
+                                        .values = at_once ? data_of<uint8_t>(op.out.fp8.values) : nullptr,
+                                        .scale = data_of<const float>(op.out.fp8.scale),
+                                        .amax = data_of<float>(op.out.fp8.amax),
                                         .mean = data_of<float>(op.mean),
                                         .rstd = data_of<float>(op.rstd)};
     const auto launch = [&]<int W>(std::integral_constant<int, W>) {
+      CHECK(!at_once || W == 8);
       const TeamShape shape = team_shape<W>(C);
       const dim3 threads(static_cast<unsigned>(shape.threads), shape.threads == kWarp ? 4 : 1);
       with_packs_per_thread<W>(shape.packs_per_thread, [&]<int P>(std::integral_constant<int, P>) {
@@ -145,7 +179,7 @@ void CudaBackend::run(Stream stream, const ResidualNormForward& op) {
     with_width<T>(C, {op.residual.data, op.branch.data, op.branch2.data, op.weight.data, op.bias.data, op.sum.data, op.out.data},
                   launch);
   });
-  fill_copies(stream, op.out);
+  if (!at_once) fill_copies(stream, op.out);
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
-#include <cuda_fp8.h>
-
 #include "backend/cuda/activation.cuh"
+#include "backend/cuda/fp8.cuh"
+#include "backend/cuda/norm.cuh"
 #include "backend/cuda/quantise.h"
 #include "tensor/fp8.h"
 
@@ -62,6 +62,28 @@ struct ActivationGrad {
   __device__ static float value(const Fetched& from, int k) { return from.d[k] * activation_slope<kind>(from.pre[k]); }
 };
 
+// norm(sum), as norm_forward rounds it.
+struct Normed {
+  const device_bf16* sum;
+  int64_t C;
+  const float *mean, *rstd;          // mean may be null
+  const device_bf16 *weight, *bias;  // bias may be null
+  float gain_offset;
+
+  struct Fetched {
+    Run sum, weight, bias;
+    float mean, rstd;
+  };
+  __device__ Fetched fetch(int64_t row, int64_t column) const {
+    return {Run::load_once(sum + row * C + column), Run::load(weight + column), bias ? Run::load(bias + column) : Run{},
+            mean ? mean[row] : 0.0f, rstd[row]};
+  }
+  __device__ float value(const Fetched& from, int k) const {
+    const float normed = norm_value(from.sum[k], from.mean, from.rstd, from.weight[k] + gain_offset, from.bias[k]);
+    return to_float(from_float<device_bf16>(normed));
+  }
+};
+
 struct SwigluProduct {
   const device_bf16* gate_up;
   int64_t C;  // of the result: gates are in the first C columns
@@ -77,6 +99,20 @@ struct SwigluProduct {
 };
 
 // ---------------------------------------------------------------------------------------------------------- the kernel
+
+// What else is made of the values that a source has fetched: transposed copies only, with a scale that is there.
+struct NothingElse {
+  static constexpr bool kMakes = false;
+};
+
+template <Activation kind>
+struct ActivatedToo {
+  static constexpr bool kMakes = true;
+  const float* scale;
+  uint8_t* transposed;
+
+  __device__ static float value(const typename ActivationGrad<kind>::Fetched& from, int k) { return activate<kind>(from.pre[k]); }
+};
 
 // A block makes a tile of 128 rows and 64 columns. A thread has 4 rows of 8 columns: bytes that lie side by side in values, and
 // that it turns, four by four, into words of the transposed tile.
@@ -96,22 +132,6 @@ struct Destination {
   float* column_sums;            // may be null
 };
 
-// Bits of |x|, which are ordered like the values, NaN above all: so that the largest does not depend on the order of blocks.
-__device__ uint32_t size_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-
-__device__ void raise_amax(uint32_t largest, float* amax) {
-  largest = __reduce_max_sync(0xffffffffu, largest);
-  auto* bits = reinterpret_cast<uint32_t*>(amax);
-  if (threadIdx.x % kWarp == 0 && largest > __ldcg(bits)) atomicMax(bits, largest);
-}
-
-template <__nv_fp8_interpretation_t kFormat>
-__device__ uint32_t four_bytes(float a, float b, float c, float d) {
-  const uint32_t low = __nv_cvt_float2_to_fp8x2({a, b}, __NV_SATFINITE, kFormat);
-  const uint32_t high = __nv_cvt_float2_to_fp8x2({c, d}, __NV_SATFINITE, kFormat);
-  return low | high << 16;
-}
-
 // Rows of four bytes become columns.
 __device__ void transpose_bytes(const uint32_t (&rows)[4], uint32_t (&columns)[4]) {
   const uint32_t low01 = __byte_perm(rows[0], rows[1], 0x5140), high01 = __byte_perm(rows[0], rows[1], 0x7362);
@@ -126,22 +146,49 @@ __device__ void transpose_bytes(const uint32_t (&rows)[4], uint32_t (&columns)[4
 // against each other so that they fall into different banks; four words that are read at once stay together.
 __device__ int tile_place(int column, int word) { return column * kRowWords + (word + column / kRun * 4) % kRowWords; }
 
-template <class Source, __nv_fp8_interpretation_t kFormat, bool kSums>
-__global__ void __launch_bounds__(kThreads, 4) quantise_tile(const Source source, const Destination to) {
+// Puts four rows of eight bytes of a thread into the tile.
+__device__ void put(const uint32_t (&bytes)[kRows][kRun / 4], int across, int down, uint32_t* tile) {
+#pragma unroll
+  for (int w = 0; w < kRun / 4; ++w) {
+    const uint32_t rows[4] = {bytes[0][w], bytes[1][w], bytes[2][w], bytes[3][w]};
+    uint32_t columns[4];
+    transpose_bytes(rows, columns);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) tile[tile_place(across * kRun + 4 * w + k, down)] = columns[k];
+  }
+}
+
+__device__ void store_transposed(const uint32_t* tile, int across, int down, int64_t N, int64_t C, uint8_t* transposed) {
+  const int64_t tile_row = int64_t{blockIdx.y} * kTileRows, tile_column = int64_t{blockIdx.x} * kTileColumns;
+#pragma unroll
+  for (int pass = 0; pass < kTileColumns; pass += kThreads / kRunsAcross) {
+    const int tile_c = pass + down;
+    const int64_t c = tile_column + tile_c, row = tile_row + across * kChunk;
+    if (c < C && row < N)
+      *reinterpret_cast<uint4*>(transposed + c * N + row) =
+          *reinterpret_cast<const uint4*>(tile + tile_place(tile_c, across * kChunk / kRows));
+  }
+}
+
+template <class Source, class Else, Fp8Format kFormat, bool kSums>
+__global__ void __launch_bounds__(kThreads, 4) quantise_tile(const Source source, const Destination to, const Else other) {
   __shared__ __align__(16) uint32_t tile[kTileColumns * kRowWords];
+  __shared__ __align__(16) uint32_t other_tile[Else::kMakes ? kTileColumns * kRowWords : 4];
   __shared__ float sums[kSums ? kThreads / kWarp : 1][kTileColumns];
   const int across = threadIdx.x % kRunsAcross, down = threadIdx.x / kRunsAcross;
   const int64_t tile_row = int64_t{blockIdx.y} * kTileRows, tile_column = int64_t{blockIdx.x} * kTileColumns;
   const int64_t first_row = tile_row + down * kRows, column = tile_column + across * kRun;
   const bool inside = first_row < to.N && column < to.C;  // whole: N and C are multiples of 16
   const float scale = *to.scale;
+  float other_scale = 0;
+  if constexpr (Else::kMakes) other_scale = *other.scale;
 
   typename Source::Fetched fetched[kRows];
   if (inside) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) fetched[r] = source.fetch(first_row + r, column);
   }
-  uint32_t bytes[kRows][kRun / 4] = {};
+  uint32_t bytes[kRows][kRun / 4] = {}, other_bytes[kRows][kRun / 4] = {};
   float sum[kRun] = {};
   uint32_t largest = 0;
   if (inside) {
@@ -152,24 +199,24 @@ __global__ void __launch_bounds__(kThreads, 4) quantise_tile(const Source source
         float x[4];
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-          x[k] = Source::value(fetched[r], 4 * w + k);
+          x[k] = source.value(fetched[r], 4 * w + k);
           largest = max(largest, size_bits(x[k]));
           if constexpr (kSums) sum[4 * w + k] += x[k];
         }
         bytes[r][w] = four_bytes<kFormat>(x[0] * scale, x[1] * scale, x[2] * scale, x[3] * scale);
+        if constexpr (Else::kMakes) {
+          float y[4];
+#pragma unroll
+          for (int k = 0; k < 4; ++k) y[k] = other.value(fetched[r], 4 * w + k) * other_scale;
+          other_bytes[r][w] = four_bytes<__NV_E4M3>(y[0], y[1], y[2], y[3]);
+        }
       }
       if (to.values)
         *reinterpret_cast<uint2*>(to.values + (first_row + r) * to.C + column) = make_uint2(bytes[r][0], bytes[r][1]);
     }
   }
-#pragma unroll
-  for (int w = 0; w < kRun / 4; ++w) {
-    const uint32_t rows[4] = {bytes[0][w], bytes[1][w], bytes[2][w], bytes[3][w]};
-    uint32_t columns[4];
-    transpose_bytes(rows, columns);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) tile[tile_place(across * kRun + 4 * w + k, down)] = columns[k];
-  }
+  if (to.transposed) put(bytes, across, down, tile);
+  if constexpr (Else::kMakes) put(other_bytes, across, down, other_tile);
   if constexpr (kSums) {
     // Lanes 8 apart have the same columns.
 #pragma unroll
@@ -182,16 +229,8 @@ __global__ void __launch_bounds__(kThreads, 4) quantise_tile(const Source source
   raise_amax(largest, to.amax);
   __syncthreads();
 
-  if (to.transposed) {
-#pragma unroll
-    for (int pass = 0; pass < kTileColumns; pass += kThreads / kRunsAcross) {
-      const int tile_c = pass + down;
-      const int64_t c = tile_column + tile_c, row = tile_row + across * kChunk;
-      if (c < to.C && row < to.N)
-        *reinterpret_cast<uint4*>(to.transposed + c * to.N + row) =
-            *reinterpret_cast<const uint4*>(tile + tile_place(tile_c, across * kChunk / kRows));
-    }
-  }
+  if (to.transposed) store_transposed(tile, across, down, to.N, to.C, to.transposed);
+  if constexpr (Else::kMakes) store_transposed(other_tile, across, down, to.N, to.C, other.transposed);
   if constexpr (kSums) {
     const int64_t c = tile_column + threadIdx.x;
     if (threadIdx.x >= kTileColumns || c >= to.C) return;
@@ -216,7 +255,7 @@ __global__ void __launch_bounds__(kThreads) find_amax(const Source source, const
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
-      for (int k = 0; k < kRun; ++k) largest = max(largest, size_bits(Source::value(fetched[r], k)));
+      for (int k = 0; k < kRun; ++k) largest = max(largest, size_bits(source.value(fetched[r], k)));
     }
   }
   raise_amax(largest, to.amax);
@@ -275,8 +314,8 @@ Destination destination_of(const Fp8Copy& fp8) {
   return to;
 }
 
-template <class Source>
-void make_copies(const Operand& x, const Source& source, cudaStream_t stream) {
+template <class Source, class Else = NothingElse>
+void make_copies(const Operand& x, const Source& source, cudaStream_t stream, const Else& other = {}) {
   const Fp8Copy& fp8 = x.fp8;
   const Destination to = destination_of(fp8);
   CHECK_EQ(x.count(), to.N * to.C);
@@ -288,17 +327,17 @@ void make_copies(const Operand& x, const Source& source, cudaStream_t stream) {
     scale_by_amax<<<1, 1, 0, stream>>>(to.amax, fp8.largest, data_of<float>(fp8.scale), data_of<float>(fp8.inverse));
     check_launch("scale_by_amax");
   }
-  const auto launch = [&]<__nv_fp8_interpretation_t kFormat>(std::integral_constant<__nv_fp8_interpretation_t, kFormat>) {
+  const auto launch = [&]<Fp8Format kFormat>(std::integral_constant<Fp8Format, kFormat>) {
     if (to.column_sums)
-      quantise_tile<Source, kFormat, true><<<grid, kThreads, 0, stream>>>(source, to);
+      quantise_tile<Source, Else, kFormat, true><<<grid, kThreads, 0, stream>>>(source, to, other);
     else
-      quantise_tile<Source, kFormat, false><<<grid, kThreads, 0, stream>>>(source, to);
+      quantise_tile<Source, Else, kFormat, false><<<grid, kThreads, 0, stream>>>(source, to, other);
     check_launch("quantise_tile");
   };
   if (fp8.dtype() == DType::f8e4m3)
-    launch(std::integral_constant<__nv_fp8_interpretation_t, __NV_E4M3>{});
+    launch(std::integral_constant<Fp8Format, __NV_E4M3>{});
   else
-    launch(std::integral_constant<__nv_fp8_interpretation_t, __NV_E5M2>{});
+    launch(std::integral_constant<Fp8Format, __NV_E5M2>{});
 }
 
 const device_bf16* matrix(const Tensor& tensor) {
@@ -337,6 +376,19 @@ void quantise_activation_grad(Activation activation, Tensor pre, const Operand& 
   });
 }
 
+bool can_remake(const Operand& x) {
+  return x.wide == Wide::scratch && !x.fp8.values && x.fp8.dtype() == DType::f8e4m3 && *x.fp8.scaling == Fp8Scaling::delayed;
+}
+
+void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, const Operand& x, cudaStream_t stream) {
+  CHECK(can_remake(x) && aligned16(x.fp8.transposed.data));
+  CHECK_EQ(x.fp8.transposed.shape, Shape({width_of(d), destination_of(d.fp8).N}));
+  with_gelu(activation, [&]<Activation kind>(std::integral_constant<Activation, kind>) {
+    make_copies(d, ActivationGrad<kind>{matrix(d), matrix(pre), width_of(d)}, stream,
+                ActivatedToo<kind>{data_of<const float>(x.fp8.scale), data_of<uint8_t>(x.fp8.transposed)});
+  });
+}
+
 void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream) {
   make_copies(out, SwigluProduct{matrix(gate_up), width_of(out)}, stream);
 }
@@ -346,6 +398,22 @@ void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream) {
 using namespace cuda;
 
 void CudaBackend::run(Stream where, const Quantise& op) { quantise(op.x, stream(where)); }
+
+void CudaBackend::run(Stream where, const QuantiseNorm& op) {
+  const int64_t N = op.out.shape[0], C = op.out.shape[1];
+  CHECK_EQ(op.sum.shape, op.out.shape);
+  CHECK(op.rstd.count() == N && op.weight.count() == C);
+  const auto optional = [](const Tensor& tensor) { return tensor ? matrix(tensor) : nullptr; };
+  make_copies(op.out,
+              Normed{.sum = matrix(op.sum),
+                     .C = C,
+                     .mean = data_of<const float>(op.mean),
+                     .rstd = data_of<const float>(op.rstd),
+                     .weight = matrix(op.weight),
+                     .bias = optional(op.bias),
+                     .gain_offset = gain_offset(op.kind)},
+              stream(where));
+}
 
 void CudaBackend::run(Stream where, const UpdateScales& op) {
   const int64_t rows = op.table.shape[0], columns = op.table.shape[1];

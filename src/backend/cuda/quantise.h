@@ -11,6 +11,9 @@ namespace trireme::cuda {
 void quantise(const Operand& x, cudaStream_t stream);                                                     // x itself
 void quantise_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream);      // activation(pre)
 void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream);  // d * activation'(pre)
-void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream);                            // swish(gate) * up
+// The same, and of the x = activation(pre) that d is the gradient of the transposed copy, for which it must be ready.
+void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, const Operand& x, cudaStream_t stream);
+bool can_remake(const Operand& x);
+void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream);  // swish(gate) * up
 
 }  // namespace trireme::cuda

@@ -57,7 +57,8 @@ void ReferenceBackend::run(Stream, const LinearForward& op) {
   fill_copies_on_host(op.out);
 }
 
-void ReferenceBackend::run(Stream, const LinearInputGrad& op) {
+void ReferenceBackend::run(Stream stream, const LinearInputGrad& op) {
+  if (op.x) run(stream, ActivationForward{.activation = op.activation, .pre = op.pre, .out = op.x});
   const int64_t N = op.d_out.shape[0], O = op.d_out.shape[1], I = op.weight.shape[1];
   for (int64_t n = 0; n < N; ++n)
     for (int64_t i = 0; i < I; ++i) {
