@@ -67,13 +67,13 @@ def tune(arguments, log):
 
 
 def our_memory(log):
-    """GiB of (state, the rest) as the start-up line announces it, which tests hold against what was measured. State is the bf16
-    weights, f32 gradients, masters and moments; FP8 copies of weights count as the rest, as they do for the peer, and so do
-    activations and scratch. The driver and the libraries are left out: PyTorch's figure does not have them."""
+    """GiB of (state, FP8 weights, the rest) as the start-up line announces it, which tests hold against what was measured. State is
+    the bf16 weights, f32 gradients, masters and moments; the rest are activations and scratch. The driver and the libraries are
+    left out: PyTorch's figure does not have them."""
     line = re.findall(r'^memory  parameters .*$', '\n'.join(log), re.MULTILINE)[-1]
     parts = {name: float(size) * UNITS[unit] for name, size, unit in re.findall(r'(\w+) ([\d.]+) (B|KiB|MiB|GiB)', line)}
     state = parts['gradients'] / 2 + parts['gradients'] + parts['masters'] + parts['states']
-    return state, parts['parameters'] - parts['gradients'] / 2 + parts['activations'] + parts['scratch']
+    return state, max(0, parts['parameters'] - parts['gradients'] / 2), parts['activations'] + parts['scratch']
 
 
 def ours(arguments, case, precision, log, memory):
@@ -94,16 +94,17 @@ def peers(arguments, case, precision, log, memory):
     for mode, _, peak in found:
         if 'trireme' in memory:
             state = memory['trireme'][0] / (2 + 4 + 4 + 8) * PEER_STATE_BYTES
-            memory[f'torch {mode}'] = (state, float(peak) - state)
+            memory[f'torch {mode}'] = (state, 0, float(peak) - state)
     return {f'torch {mode}': float(rate) for mode, rate, _ in found}
 
 
 def memory_table(memory):
-    lines = ['GiB of weights, gradients, masters and moments + all else (activations, scratch, FP8 copies).', '',
-             '| case | precision | program | state | all else | total |', '|---|---|---|---|---|---|']
+    lines = ['GiB of weights, gradients, masters and moments + FP8 copies of weights that stay for a step + all else (activations, '
+             'scratch, what is made and used at once).', '',
+             '| case | precision | program | state | FP8 weights | all else | total |', '|---|---|---|---|---|---|---|']
     for (case, precision), programs in memory.items():
-        lines += [f'| {case} | {precision} | {name} | {state:.1f} | {rest:.1f} | {state + rest:.1f} |'
-                  for name, (state, rest) in programs.items()]
+        lines += [f'| {case} | {precision} | {name} | {state:.1f} | {copies:.1f} | {rest:.1f} | {state + copies + rest:.1f} |'
+                  for name, (state, copies, rest) in programs.items()]
     return '\n'.join(lines)
 
 
