@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Trains the same models with trireme and with PyTorch on the same GPU, in turns, and compares their tokens per second.
+"""Trains the same models with trireme and with PyTorch on the same GPU, in turns, and compares them: tokens per second, TFLOP/s, MFU
+and memory, and of ours where the time of a step goes, op by op, from a run of its own.
 
-  bench/gpu/compare.py                                       all cases in bf16, three rounds; writes a report
-  bench/gpu/compare.py --cases 126m:16:4,1.3b:8:4 --rounds 1
+  bench/gpu/compare.py                                        all cases in bf16 and FP8, three rounds; writes a report
+  bench/gpu/compare.py --cases 126m:16:4,1.3b:8:4 --precisions bf16 --rounds 1 --no-trace-ops
   bench/gpu/compare.py --tune                                 compare plans of our products in steps first, as `trireme train --tune` does
-  bench/gpu/compare.py --trace-ops                            also where the time of a step goes, from a run of its own
 
 A case is MODEL:MICRO_BATCH:ACCUMULATION. The Python that runs the peer needs torch; this script needs only the standard library.
 """
 import argparse
+import dataclasses
 import datetime
 import json
 import re
@@ -21,14 +22,23 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / 'bench/cpu'))
-from report import commit, ratio_to_best, table, without_machine_names  # noqa: E402
+from report import commit, median_of, ratio_to_best, table, without_machine_names  # noqa: E402
 
 CASES = ['126m:1:8', '126m:4:4', '126m:16:4', '126m:32:4', '1.3b:8:4', '5b:4:4', '175b-2layers:2:8']
 PRECISIONS = {'bf16': [], 'fp8': ['model.fp8=true', 'model.fp8_hybrid=true']}
 MODES = ['default', 'reduce-overhead']
+SEQUENCE = 2048
 WARM_UP = 5  # steps that summary.json leaves out
 UNITS = {'B': 2**-30, 'KiB': 2**-20, 'MiB': 2**-10, 'GiB': 1}
 PEER_STATE_BYTES = 2 + 2 + 4  # of a parameter: weight, gradient and two moments in bf16
+
+
+@dataclasses.dataclass
+class Details:
+    """What a case is measured by, beside its rates. memory: program -> GiB of (state, FP8 weights, the rest)."""
+    memory: dict = dataclasses.field(default_factory=dict)
+    flops: float = 0  # of the model for a token
+    peak: float = 0  # of the GPU in a second
 
 
 class RunFailed(Exception):
@@ -76,35 +86,40 @@ def our_memory(log):
     return state, max(0, parts['parameters'] - parts['gradients'] / 2), parts['activations'] + parts['scratch']
 
 
-def ours(arguments, case, precision, log, memory):
+def ours(arguments, case, precision, log, details):
     """From the median step, as the peer's rate is."""
     model, micro_batch, accumulation = case.split(':')
     summary = train(arguments, case, precision, log)
-    tokens = int(micro_batch) * int(accumulation) * 2048
-    memory['trireme'] = our_memory(log)
+    tokens = int(micro_batch) * int(accumulation) * SEQUENCE
+    details.memory['trireme'] = our_memory(log)
+    details.flops = summary['flops_per_sample'] / SEQUENCE
+    details.peak = summary['peak_tflops_per_device'] * 1e12
     return {'trireme': tokens / summary['step_seconds']['median']}
 
 
-def peers(arguments, case, precision, log, memory):
+def peers(arguments, case, precision, log, details):
     """All modes in one process, as the peer offers it."""
     options = ['--fp8'] if precision == 'fp8' else []
     output = run_logged([arguments.python, arguments.peer, '--modes', ','.join(arguments.modes), '--steps', arguments.steps,
                          *options, case], log)
     found = re.findall(r'^PEER torch .* mode=(\S+) .*tok/s=(\d+) .*mem_GiB=([\d.]+)', output, re.MULTILINE)
     for mode, _, peak in found:
-        if 'trireme' in memory:
-            state = memory['trireme'][0] / (2 + 4 + 4 + 8) * PEER_STATE_BYTES
-            memory[f'torch {mode}'] = (state, 0, float(peak) - state)
+        if 'trireme' in details.memory:
+            state = details.memory['trireme'][0] / (2 + 4 + 4 + 8) * PEER_STATE_BYTES
+            details.memory[f'torch {mode}'] = (state, 0, float(peak) - state)
     return {f'torch {mode}': float(rate) for mode, rate, _ in found}
 
 
-def memory_table(memory):
-    lines = ['GiB of weights, gradients, masters and moments + FP8 copies of weights that stay for a step + all else (activations, '
-             'scratch, what is made and used at once).', '',
-             '| case | precision | program | state | FP8 weights | all else | total |', '|---|---|---|---|---|---|---|']
-    for (case, precision), programs in memory.items():
-        lines += [f'| {case} | {precision} | {name} | {state:.1f} | {copies:.1f} | {rest:.1f} | {state + copies + rest:.1f} |'
-                  for name, (state, copies, rest) in programs.items()]
+def details_table(results, details):
+    lines = ['TFLOP/s by the model\'s FLOPs (full formula) and MFU of the dense peak, from the same rates; GiB of weights, gradients, '
+             'masters and moments (state), of FP8 copies of weights that stay for a step, and of all else: activations, scratch, what '
+             'is made and used at once.', '',
+             '| case | precision | program | TFLOP/s | MFU | state | FP8 weights | all else | total |', '|---' * 9 + '|']
+    for key, of_case in details.items():
+        for name, (state, copies, rest) in of_case.memory.items():
+            flops = median_of(results[key][name]) * of_case.flops
+            lines.append(f'| {key[0]} | {key[1]} | {name} | {flops / 1e12:.0f} | {flops / of_case.peak:.1%} | {state:.1f} | '
+                         f'{copies:.1f} | {rest:.1f} | {state + copies + rest:.1f} |')
     return '\n'.join(lines)
 
 
@@ -113,21 +128,21 @@ def measure(arguments, log, keep):
     is called after every run: what was measured is not lost when a later one is cut short."""
     names = ['trireme', *(f'torch {mode}' for mode in arguments.modes)]
     results = {(case, precision): {name: [] for name in names} for case in arguments.cases for precision in arguments.precisions}
-    memory = {key: {} for key in results}
+    details = {key: Details() for key in results}
     failures = []
     for number in range(1, arguments.rounds + 1):
         for case, precision in results:
             for contestant in [ours, peers][::1 if number % 2 else -1]:
                 log.append(f'\n== round {number} {case} {precision} {contestant.__name__}')
                 try:
-                    for name, rate in contestant(arguments, case, precision, log, memory[case, precision]).items():
+                    for name, rate in contestant(arguments, case, precision, log, details[case, precision]).items():
                         results[case, precision][name].append(rate)
                         print(f'round {number} {case} {precision} {name}: {rate:.0f} tokens/s', file=sys.stderr, flush=True)
                 except RunFailed as failure:
                     failures.append(f'round {number} {case} {precision} {contestant.__name__}: {failure}')
                     print(failures[-1], file=sys.stderr, flush=True)
-                keep(results, memory, failures)
-    return results, memory, failures
+                keep(results, details, failures)
+    return results, details, failures
 
 
 def trace_ops(arguments, log):
@@ -146,12 +161,12 @@ def arguments_of(command_line):
     words = lambda text: text.split(',')  # noqa: E731
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--cases', type=words, default=CASES, help=f'default {",".join(CASES)}')
-    parser.add_argument('--precisions', type=words, default=['bf16'], help='bf16 and fp8; default bf16')
+    parser.add_argument('--precisions', type=words, default=list(PRECISIONS), help='default bf16,fp8')
     parser.add_argument('--modes', type=words, default=MODES, help=f'of the peer; default {",".join(MODES)}')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--steps', type=int, default=20, help='timed steps of a run')
     parser.add_argument('--tune', action='store_true', help='let trireme compare plans of products in steps before anything is timed')
-    parser.add_argument('--trace-ops', action='store_true')
+    parser.add_argument('--trace-ops', action=argparse.BooleanOptionalAction, default=True, help='where the time of our steps goes')
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme')
     parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py', help='the PyTorch program')
     parser.add_argument('--python', default=sys.executable, help='the Python that runs the peer')
@@ -180,23 +195,28 @@ def main(command_line):
              'ours keeps fp32 masters, moments and gradients; the peer keeps all of them in bf16']
     arguments.reports.mkdir(parents=True, exist_ok=True)
 
-    def keep(results, memory, failures, tables=''):
-        text = table(results, ['trireme', *(f'torch {mode}' for mode in arguments.modes)])
-        report = ['# GPU training against PyTorch', '', 'Tokens per second: median of the rounds (lowest-highest).', '', text, '',
-                  memory_table(memory), '', *(f'- {fact}' for fact in facts), *(f'- failed: {failure}' for failure in failures),
-                  f'- raw output of every run: [{name}.log]({name}.log)', tables]
+    def keep(results, details, failures, tables=''):
+        text = '\n'.join(['Tokens per second: median of the rounds (lowest-highest).', '',
+                          table(results, ['trireme', *(f'torch {mode}' for mode in arguments.modes)]), '',
+                          details_table(results, details), ''])
+        report = ['# GPU training against PyTorch', '', text, *(f'- {fact}' for fact in facts),
+                  *(f'- failed: {failure}' for failure in failures), f'- raw output of every run: [{name}.log]({name}.log)', tables]
         (arguments.reports / f'{name}.md').write_text(without_machine_names('\n'.join(report)) + '\n')
         (arguments.reports / f'{name}.log').write_text(without_machine_names('\n'.join(log).lstrip()) + '\n')
-        return text
+        return text + tables
 
     if arguments.tune:
         try:
             tune(arguments, log)
         except RunFailed as failure:
             sys.exit(f'tuning: {failure}')
-    results, memory, failures = measure(arguments, log, keep)
-    tables = trace_ops(arguments, log) if arguments.trace_ops else ''
-    print(keep(results, memory, failures, tables))
+    results, details, failures = measure(arguments, log, keep)
+    try:
+        tables = trace_ops(arguments, log) if arguments.trace_ops else ''
+    except RunFailed as failure:
+        failures.append(f'tracing: {failure}')
+        tables = ''
+    print(keep(results, details, failures, tables))
     worst = min((ratio for rates in results.values() if (ratio := ratio_to_best(rates))), default=None)
     if worst is not None:
         print(f'lowest ratio {worst:.3f}; {arguments.reports / name}.md')
