@@ -35,7 +35,10 @@ void require_backend(const Settings& settings) {
   const Need needs[] = {
       // What `auto` finds is seen later; `reference` does everything, slowly.
       {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
-      {"model.fp8", model.fp8.enabled && settings.ranks() > 1, "FP8 products are for one rank so far; use false"},
+      {"model.fp8", model.fp8.enabled && model.pipeline_schedule == PipelineSchedule::zero_bubble,
+       "weight products in FP8 are not put off; use false, or another model.pipeline_schedule"},
+      {"model.reduce_amax", model.fp8.enabled && !model.fp8.reduce_amax && settings.ranks() > 1,
+       "all ranks have the same scales; use true"},
       {"model.fp8_wgrad", model.fp8.enabled && !model.fp8.wgrad, "weight gradients are made from FP8 too; use true"},
       {"model.fp8_interval", model.fp8.enabled && model.fp8.interval != 1, "scales follow every step; use 1"},
       {"model.enable_cuda_graph", model.cuda_graph == CudaGraph::yes && settings.trainer.backend == BackendKind::cpu, kCuda},
@@ -78,6 +81,7 @@ std::vector<std::string> idle_settings(const Settings& settings) {
   const bool pipelined = model.pipeline_model_parallel_size > 1;
   const bool shares_gradients = settings.ranks() > settings.model_ranks();
   const bool recomputes = model.activations_checkpoint_granularity != RecomputeGranularity::none;
+  const bool shares_masters = model.optim.is_distributed() && (shares_gradients || model.context_parallel_size > 1);
   // What a setting acts on, and whether that is there. A setting at its default was not asked for.
   struct Idle {
     const char* prefix;
@@ -86,7 +90,7 @@ std::vector<std::string> idle_settings(const Settings& settings) {
   const Idle table[] = {
       {"trainer.rank_timeout", settings.ranks() > 1},
       {"model.sequence_parallel", model.tensor_model_parallel_size > 1},
-      {"model.ub_tp_comm_overlap", model.tensor_model_parallel_size > 1},
+      {"model.ub_tp_comm_overlap", model.tensor_model_parallel_size > 1 && !model.fp8.enabled},
       {"model.overlap_p2p_comm", pipelined},
       {"model.batch_p2p_comm", pipelined},
       {"model.pipeline_schedule", pipelined},
@@ -95,6 +99,7 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"model.optim.overlap_", shares_gradients},
       {"model.optim.grad_sync_dtype", shares_gradients},
       {"model.fp8_", model.fp8.enabled},
+      {"model.fp8_params", !model.fp8.enabled || !shares_masters},  // weights are gathered in bf16
       {"model.reduce_amax", model.fp8.enabled},
       {"model.nsys_profile.", model.profile.enabled},
       {"model.data.index_", model.data.data_impl == "mmap"},

@@ -78,19 +78,21 @@ LinearInputs take_rebuilt(const Dims& d, DType dtype, Arena& arena, Arena& passi
 // The same with copies, and those of `attended`. Forward needs their values and backward the transposed ones, never at once.
 LinearInputs take_rebuilt(const Dims& d, const Fp8Inputs& fp8, Arena& arena, Arena& passing) {
   const DType dtype = fp8.state->input_dtype();
-  const auto with_copies = [&](const Tensor& wide, int64_t width, const Tensor& transposed) {
-    Operand input(wide, {}, Wide::scratch);
+  const auto with_copies = [&](const Operand& wide, int64_t width, const Tensor& transposed) {
+    Operand input = wide;
     input.fp8.values = fp8.values.flat_range(0, {d.N(), width});
     input.fp8.transposed = transposed;
     return input;
   };
+  // Rows that are gathered before copies are made of them are kept until then.
+  const auto normed = [&](Arena& from) {
+    return d.R < d.N() ? Operand(from.take({d.R, d.C}, fp8.normed.dtype)) : Operand(fp8.normed, {}, Wide::scratch);
+  };
   const int64_t heads = d.H * d.D;
-  LinearInputs inputs{.normed1 = with_copies(fp8.normed, d.C, arena.take({d.C, d.N()}, dtype)),
-                      .attended = with_copies({}, heads, passing.take({heads, d.N()}, dtype)),
-                      .normed2 = with_copies(fp8.normed, d.C, passing.take({d.C, d.N()}, dtype)),
-                      .activated = with_copies(fp8.activated, d.F, fp8.values.flat_range(0, {d.F, d.N()}))};
-  inputs.attended.wide = Wide::kept;
-  return inputs;
+  return {.normed1 = with_copies(normed(arena), d.C, arena.take({d.C, d.N()}, dtype)),
+          .attended = with_copies({}, heads, passing.take({heads, d.N()}, dtype)),
+          .normed2 = with_copies(normed(passing), d.C, passing.take({d.C, d.N()}, dtype)),
+          .activated = with_copies({fp8.activated, {}, Wide::scratch}, d.F, fp8.values.flat_range(0, {d.F, d.N()}))};
 }
 
 LinearInputs with_attended(LinearInputs rebuilt, const Dims& d, DType dtype, Arena& arena) {
@@ -102,12 +104,13 @@ LinearInputs take_inputs(const Dims& d, DType dtype, Arena& arena) {
   return with_attended(take_rebuilt(d, dtype, arena, arena), d, dtype, arena);
 }
 
-// Of the copies, those that a pass needs. Backward makes its own of the same values, so their scale is there.
-void set_copies(BlockActivations& a, Pass pass) {
+// Of the copies, those that a pass needs. Backward makes its own of the same values, so their scale is there, unless
+// micro-batches that came later have scaled theirs since.
+void set_copies(BlockActivations& a, Pass pass, bool one_at_a_time) {
   static constexpr Fp8Scaling kAsInForward = Fp8Scaling::delayed;
   for (Operand* input : {&a.normed1, &a.attended, &a.normed2, &a.activated}) {
     (pass == Pass::backward ? input->fp8.values : input->fp8.transposed) = {};
-    if (pass == Pass::backward) input->fp8.scaling = &kAsInForward;
+    if (pass == Pass::backward && one_at_a_time) input->fp8.scaling = &kAsInForward;
   }
 }
 
@@ -120,18 +123,18 @@ Operand with_copies(Operand gradient, int64_t N, int64_t width, const Fp8State* 
   return gradient;
 }
 
-// The same memory with the scales of block i.
-void set_scales(LinearInputs& inputs, const Fp8State& fp8, int64_t i) {
-  fp8.assign_input(i, BlockLinear::qkv, inputs.normed1.fp8);
-  fp8.assign_input(i, BlockLinear::out, inputs.attended.fp8);
-  fp8.assign_input(i, BlockLinear::up, inputs.normed2.fp8);
-  fp8.assign_input(i, BlockLinear::down, inputs.activated.fp8);
+// The same memory with the scales of a layer of the model.
+void set_scales(LinearInputs& inputs, const Fp8State& fp8, int64_t layer) {
+  fp8.assign_input(layer, BlockLinear::qkv, inputs.normed1.fp8);
+  fp8.assign_input(layer, BlockLinear::out, inputs.attended.fp8);
+  fp8.assign_input(layer, BlockLinear::up, inputs.normed2.fp8);
+  fp8.assign_input(layer, BlockLinear::down, inputs.activated.fp8);
 }
-void set_scales(BlockGradients& g, const Fp8State& fp8, int64_t i) {
-  fp8.assign_output_grad(i, BlockLinear::qkv, g.d_qkv.fp8);
-  fp8.assign_output_grad(i, BlockLinear::out, g.d_attention.fp8);
-  fp8.assign_output_grad(i, BlockLinear::up, g.d_up.fp8);
-  fp8.assign_output_grad(i, BlockLinear::down, g.d_mlp.fp8);
+void set_scales(BlockGradients& g, const Fp8State& fp8, int64_t layer) {
+  fp8.assign_output_grad(layer, BlockLinear::qkv, g.d_qkv.fp8);
+  fp8.assign_output_grad(layer, BlockLinear::out, g.d_attention.fp8);
+  fp8.assign_output_grad(layer, BlockLinear::up, g.d_up.fp8);
+  fp8.assign_output_grad(layer, BlockLinear::down, g.d_mlp.fp8);
 }
 
 LinearInputs inputs_of(const BlockActivations& a) {
@@ -214,7 +217,7 @@ SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d,
   SharedWorkspace shared{
       .block = make_block_workspace(model, d, dtype, Backward::yes, deferred, fp8, memory), .fp8 = {}, .rebuilt = {}, .pool = {}};
   if (fp8 != nullptr) {
-    CHECK(deferred == DeferredWeights::no && d.R == d.N() && d.CP == 1);
+    CHECK(deferred == DeferredWeights::no);
     // Forward works where gradients come later.
     const Tensor& d_up = shared.block.gradients.d_up;
     shared.fp8 = {.state = fp8,
@@ -236,7 +239,12 @@ SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d,
 
 ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, DType dtype, const Slots& slots,
                                  const SharedWorkspace& shared, Arena& activations)
-    : layers_(dims.L), plan_(plan_recompute(model, dims.L)), rebuilds_(rebuilds_inputs(model)), shared_(shared) {
+    : layers_(dims.L),
+      first_layer_(dims.L_first),
+      plan_(plan_recompute(model, dims.L)),
+      rebuilds_(rebuilds_inputs(model)),
+      one_at_a_time_(model.pipeline_model_parallel_size == 1 && model.pipeline_schedule != PipelineSchedule::gpipe),
+      shared_(shared) {
   const auto pooled = [&](int64_t layer) -> const BlockActivations& {
     return shared.pool[static_cast<size_t>(layer - plan(layer).group_begin)];
   };
@@ -259,7 +267,7 @@ ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, D
       } else {
         inputs_.push_back(take_inputs(dims, dtype, activations));
       }
-      if (shared.fp8.state != nullptr) set_scales(inputs_.back(), *shared.fp8.state, layer);
+      if (shared.fp8.state != nullptr) set_scales(inputs_.back(), *shared.fp8.state, first_layer_ + layer);
     }
   for (int64_t slot = 0; slot < slots.gradients; ++slot)
     for (int64_t layer = 0; layer < layers_; ++layer) later_.push_back(make_later(model, dims, dtype, layer, activations));
@@ -283,7 +291,7 @@ BlockActivations ActivationTable::block(const Slots& at, int64_t layer, Pass pas
   BlockActivations a = saved_[index(at.saved, layer)];
   set_inputs(a, inputs_[index(at.inputs, layer)]);
   if (pass != Pass::forward && !later_.empty()) set_inputs(a, later_[index(at.gradients, layer)].inputs);
-  if (shared_.fp8.state != nullptr) set_copies(a, pass);
+  if (shared_.fp8.state != nullptr) set_copies(a, pass, one_at_a_time_);
   return a;
 }
 
@@ -293,7 +301,7 @@ BlockGradients ActivationTable::gradients(const Slots& at, int64_t layer) const 
   const BlockActivations a = block(at, layer, Pass::backward);
   if (!gradients.d_up) gradients.d_up = a.activated;
   if (!gradients.d_qkv) static_cast<Tensor&>(gradients.d_qkv) = front_of(a.up, a.qkv.shape);
-  if (shared_.fp8.state != nullptr) set_scales(gradients, *shared_.fp8.state, layer);
+  if (shared_.fp8.state != nullptr) set_scales(gradients, *shared_.fp8.state, first_layer_ + layer);
   if (shared_.fp8.one_gradient) gradients.d_attention = gradients.d_mlp;
   return gradients;
 }

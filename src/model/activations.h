@@ -137,9 +137,10 @@ class ActivationTable {
   size_t index(int64_t slot, int64_t layer) const { return static_cast<size_t>(slot * layers_ + layer); }
   Later make_later(const ModelSettings& model, const Dims& dims, DType dtype, int64_t layer, Arena& arena) const;
 
-  int64_t layers_ = 0;
+  int64_t layers_ = 0, first_layer_ = 0;
   std::vector<Layer> plan_;
   bool rebuilds_ = false;
+  bool one_at_a_time_ = true;  // a micro-batch goes backward before the next goes forward
   const SharedWorkspace& shared_;
   std::vector<BlockActivations> saved_;  // by slot and layer: until backward_input, and of layers that keep nothing else
   std::vector<LinearInputs> inputs_;     // until backward_weight

@@ -38,9 +38,10 @@ void attention_forward(const Context& context, int64_t layer, const BlockParamet
   context.linear.column_forward({.x = a.normed1, .weight = weights.qkv_weight, .bias = weights.qkv_bias, .out = qkv});
   rotate(context, RotaryDirection::forward, heads.qk);
   if (cache != nullptr) heads = through_cache(context, heads, *cache);
-  if (context.cp.size() > 1)
+  if (context.cp.size() > 1) {
     ring_attention_forward(context, layer, a, w.ring);
-  else
+    if (attended.fp8) context.backend.run(kCompute, Quantise{.x = attended});
+  } else {
     context.backend.run(kCompute, AttentionForward{.q = heads.q,
                                                    .k = heads.k,
                                                    .v = heads.v,
@@ -50,6 +51,7 @@ void attention_forward(const Context& context, int64_t layer, const BlockParamet
                                                    .dropout = context.attention_dropout(layer),
                                                    .out = a.attended,
                                                    .lse = a.lse});
+  }
   context.linear.row_forward({.x = attended, .weight = weights.out_weight, .bias = weights.out_bias, .out = branch});
 }
 
@@ -66,9 +68,11 @@ void attention_backward(const Context& context, int64_t layer, const BlockParame
                                .d_x = d_attended.reshaped({d.N(), d.H * d.D}),
                                .d_weight = grads.out_weight,
                                .d_bias = grads.out_bias});
-  if (context.cp.size() > 1)
+  const Operand d_qkv = g.d_qkv.reshaped({d.N(), d.qkv_width()});
+  if (context.cp.size() > 1) {
     ring_attention_backward(context, layer, a, d_attended, g.d_qkv, w.ring);
-  else
+    if (d_qkv.fp8 && !rotates(context)) context.backend.run(kCompute, Quantise{.x = d_qkv});
+  } else {
     context.backend.run(kCompute, AttentionBackward{.q = heads.q,
                                                     .k = heads.k,
                                                     .v = heads.v,
@@ -82,9 +86,10 @@ void attention_backward(const Context& context, int64_t layer, const BlockParame
                                                     .d_q = d_heads.q,
                                                     .d_k = d_heads.k,
                                                     .d_v = d_heads.v});
+  }
   rotate(context, RotaryDirection::backward, d_turned.qk);
   context.linear.column_backward({.x = a.normed1,
-                                  .d_out = g.d_qkv.reshaped({d.N(), d.qkv_width()}),
+                                  .d_out = d_qkv,
                                   .weight = weights.qkv_weight,
                                   .d_x = d_normed,
                                   .d_weight = grads.qkv_weight,

@@ -9,11 +9,11 @@ struct NormTensors {
   Tensor mean, rstd;
 };
 
-NormTensors norm1(const BlockParameters& weights, const BlockActivations& a) {
-  return {weights.norm1_weight, weights.norm1_bias, a.normed1, a.mean1, a.rstd1};
+NormTensors norm1(const Context& context, const BlockParameters& weights, const BlockActivations& a) {
+  return {weights.norm1_weight, weights.norm1_bias, context.linear.written(a.normed1), a.mean1, a.rstd1};
 }
-NormTensors norm2(const BlockParameters& weights, const BlockActivations& a) {
-  return {weights.norm2_weight, weights.norm2_bias, a.normed2, a.mean2, a.rstd2};
+NormTensors norm2(const Context& context, const BlockParameters& weights, const BlockActivations& a) {
+  return {weights.norm2_weight, weights.norm2_bias, context.linear.written(a.normed2), a.mean2, a.rstd2};
 }
 
 void add_and_norm(const Context& context, const PendingSum& in, Tensor sum, const NormTensors& norm) {
@@ -58,33 +58,35 @@ PendingSum block_output(const Context& context, int64_t layer, const BlockActiva
 PendingSum block_forward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockActivations& a,
                          const BlockWorkspace& w, const PendingSum& in, BlockOutput output, KeyValueCache* cache) {
   const bool parallel = context.model.parallel_residual;
-  add_and_norm(context, in, a.sum1, norm1(weights, a));
+  add_and_norm(context, in, a.sum1, norm1(context, weights, a));
   attention_forward(context, layer, weights, a, w, w.branch1, cache);
   if (parallel)
-    add_and_norm(context, {.residual = a.sum1}, {}, norm2(weights, a));
+    add_and_norm(context, {.residual = a.sum1}, {}, norm2(context, weights, a));
   else
     add_and_norm(context,
                  {.residual = a.sum1, .branch = w.branch1, .branch2 = {}, .dropout = context.attention_branch_dropout(layer)},
-                 a.sum2, norm2(weights, a));
+                 a.sum2, norm2(context, weights, a));
   mlp_up_forward(context, weights, a);
   if (output == BlockOutput::yes) mlp_down_forward(context, weights, a, parallel ? w.branch2 : w.branch1);
   return block_output(context, layer, a, w);
 }
 
 void block_rebuild(const Context& context, const BlockParameters& weights, const BlockActivations& a) {
-  rebuild_norm(context, a.sum1, norm1(weights, a));
+  rebuild_norm(context, a.sum1, norm1(context, weights, a));
   if (a.attended.fp8)
     context.backend.run(kCompute, Quantise{.x = a.attended.reshaped({context.dims.N(), context.dims.H * context.dims.D})});
-  rebuild_norm(context, context.model.parallel_residual ? a.sum1 : a.sum2, norm2(weights, a));
+  rebuild_norm(context, context.model.parallel_residual ? a.sum1 : a.sum2, norm2(context, weights, a));
   mlp_rebuild_activated(context, a);
 }
 
-PendingGradPlaces grad_places(const PendingSum& pending, const BlockWorkspace& w, const BlockGradients& g) {
+PendingGradPlaces grad_places(const Context& context, const PendingSum& pending, const BlockWorkspace& w,
+                              const BlockGradients& g) {
+  const Operand d_attention = context.linear.written(g.d_attention), d_mlp = context.linear.written(g.d_mlp);
   if (!pending.branch) return {.d_sum = w.d_sum, .d_branch = {}, .d_branch2 = {}};
   // With the copies of one branch: both have the same gradient.
-  if (w.branch_grads == BranchGrads::same_as_sum) return {.d_sum = g.d_mlp, .d_branch = {}, .d_branch2 = {}};
-  if (!pending.branch2) return {.d_sum = w.d_sum, .d_branch = g.d_mlp, .d_branch2 = {}};
-  return {.d_sum = w.d_sum, .d_branch = g.d_attention, .d_branch2 = g.d_mlp};
+  if (w.branch_grads == BranchGrads::same_as_sum) return {.d_sum = d_mlp, .d_branch = {}, .d_branch2 = {}};
+  if (!pending.branch2) return {.d_sum = w.d_sum, .d_branch = d_mlp, .d_branch2 = {}};
+  return {.d_sum = w.d_sum, .d_branch = d_attention, .d_branch2 = d_mlp};
 }
 
 Tensor block_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
@@ -93,6 +95,7 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
   const bool parallel = context.model.parallel_residual;
   const NormKind kind = norm_kind(context.model.normalization);
   const bool writes = !parallel && w.branch_grads == BranchGrads::written;
+  const Operand d_attention = context.linear.written(g.d_attention);
 
   mlp_backward(context, weights, grads, a, w, g, w.d_normed2);
   if (parallel) attention_backward(context, layer, weights, grads, a, w, g, w.d_normed1);
@@ -104,12 +107,12 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
                                                      .d_out = w.d_normed2,
                                                      .d_residual = d_out,
                                                      .dropout = context.attention_branch_dropout(layer),
-                                                     .d_sum = parallel || writes ? Operand(w.d_sum) : g.d_attention,
-                                                     .d_branch = writes ? g.d_attention : Operand{},
+                                                     .d_sum = parallel || writes ? Operand(w.d_sum) : d_attention,
+                                                     .d_branch = writes ? d_attention : Operand{},
                                                      .d_weight = grads.norm2_weight,
                                                      .d_bias = grads.norm2_bias});
   if (!parallel) attention_backward(context, layer, weights, grads, a, w, g, w.d_normed1);
-  const PendingGradPlaces places = grad_places(before, w, before_grads);
+  const PendingGradPlaces places = grad_places(context, before, w, before_grads);
   context.backend.run(kCompute, ResidualNormBackward{.kind = kind,
                                                      .sum = a.sum1,
                                                      .weight = weights.norm1_weight,

@@ -43,7 +43,8 @@ struct PendingGradPlaces {
   Operand d_sum;
   Operand d_branch, d_branch2;
 };
-PendingGradPlaces grad_places(const PendingSum& pending, const BlockWorkspace& w, const BlockGradients& g);
+PendingGradPlaces grad_places(const Context& context, const PendingSum& pending, const BlockWorkspace& w,
+                              const BlockGradients& g);
 
 // What block_forward returned for a layer, for its successor's backward.
 PendingSum block_output(const Context& context, int64_t layer, const BlockActivations& a, const BlockWorkspace& w);

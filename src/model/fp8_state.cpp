@@ -1,5 +1,6 @@
 #include "model/fp8_state.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -16,16 +17,31 @@ constexpr int64_t kAlign = 4;  // libraries want the inverses on 16-byte boundar
 // What the largest value of a tensor is scaled to.
 float scaled_to(DType fp8, int64_t margin) { return std::ldexp(largest_of(fp8), -narrow<int>(margin)); }
 
+std::vector<int64_t> layers_of_stage(const ModelSettings& model, const RankShard& shard) {
+  std::vector<int64_t> layers;
+  for (int64_t chunk = 0; chunk < shard.chunks; ++chunk) {
+    const LayerRange range = layers_of(model, shard, chunk);
+    for (int64_t i = 0; i < range.count; ++i) layers.push_back(range.first + i);
+  }
+  return layers;
+}
+
 }  // namespace
 
-Fp8State::Fp8State(const ModelSettings& model, const Dims& dims, Arena& arena)
+Fp8State::Fp8State(const ModelSettings& model, const RankShard& shard, Arena& arena)
     : settings_(model.fp8),
       output_grad_dtype_(model.fp8.e4m3 ? DType::f8e4m3 : DType::f8e5m2),
-      first_layer_(dims.L_first),
-      input_rows_(dims.L * kBlockLinears),
+      layers_(layers_of_stage(model, shard)),
+      input_rows_(std::ssize(layers_) * kBlockLinears),
       table_(arena.take({2 * input_rows_, UpdateScales::kHistory + round_up(model.fp8.amax_history_len, kAlign)}, DType::f32)),
       amax_(arena.take({2 * input_rows_}, DType::f32)),
       weights_(arena.take({input_rows_, kAlign}, DType::f32)) {}
+
+int64_t Fp8State::input_row(int64_t layer, BlockLinear linear) const {
+  const auto at = std::ranges::find(layers_, layer) - layers_.begin();
+  CHECK(at < std::ssize(layers_));
+  return at * kBlockLinears + static_cast<int64_t>(linear);
+}
 
 void Fp8State::assign(int64_t row, Fp8Copy& copy) const {
   const int64_t columns = table_.shape[1];
@@ -36,18 +52,18 @@ void Fp8State::assign(int64_t row, Fp8Copy& copy) const {
   copy.scaling = &scaling_;
 }
 
-void Fp8State::assign_input(int64_t i, BlockLinear linear, Fp8Copy& copy) const {
-  assign(input_row(i, linear), copy);
+void Fp8State::assign_input(int64_t layer, BlockLinear linear, Fp8Copy& copy) const {
+  assign(input_row(layer, linear), copy);
   copy.largest = scaled_to(input_dtype(), settings_.margin);
 }
 
-void Fp8State::assign_output_grad(int64_t i, BlockLinear linear, Fp8Copy& copy) const {
-  assign(output_grad_row(i, linear), copy);
+void Fp8State::assign_output_grad(int64_t layer, BlockLinear linear, Fp8Copy& copy) const {
+  assign(output_grad_row(layer, linear), copy);
   copy.largest = scaled_to(output_grad_dtype_, settings_.margin);
 }
 
-void Fp8State::assign_weight(int64_t i, BlockLinear linear, Fp8Copy& copy) const {
-  const Tensor row = weights_.rows(input_row(i, linear), 1).reshaped({kAlign});
+void Fp8State::assign_weight(int64_t layer, BlockLinear linear, Fp8Copy& copy) const {
+  const Tensor row = weights_.rows(input_row(layer, linear), 1).reshaped({kAlign});
   copy.inverse = row.rows(0, 1);
   copy.scale = row.rows(1, 1);
   copy.amax = row.rows(2, 1);
@@ -83,14 +99,14 @@ void Fp8State::update(Backend& backend, const Mesh& mesh) const {
 
 std::vector<Fp8State::Row> Fp8State::rows() const {
   std::vector<Row> rows;
-  const auto add = [&](int64_t i, int64_t linear, int64_t row, const char* what) {
-    rows.push_back({fmt::format("fp8.blocks.{}.{}.{}", first_layer_ + i, kLinearNames[static_cast<size_t>(linear)], what),
+  const auto add = [&](int64_t layer, int64_t linear, int64_t row, const char* what) {
+    rows.push_back({fmt::format("fp8.blocks.{}.{}.{}", layer, kLinearNames[static_cast<size_t>(linear)], what),
                     table_.rows(row, 1).reshaped({table_.shape[1]})});
   };
-  for (int64_t i = 0; i < input_rows_ / kBlockLinears; ++i)
+  for (const int64_t layer : layers_)
     for (int64_t linear = 0; linear < kBlockLinears; ++linear) {
-      add(i, linear, input_row(i, static_cast<BlockLinear>(linear)), "input");
-      add(i, linear, output_grad_row(i, static_cast<BlockLinear>(linear)), "output_grad");
+      add(layer, linear, input_row(layer, static_cast<BlockLinear>(linear)), "input");
+      add(layer, linear, output_grad_row(layer, static_cast<BlockLinear>(linear)), "output_grad");
     }
   return rows;
 }

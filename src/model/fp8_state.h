@@ -20,17 +20,18 @@ inline constexpr int64_t kBlockLinears = static_cast<int64_t>(BlockLinear::count
 
 class Fp8State {
  public:
-  Fp8State(const ModelSettings& model, const Dims& dims, Arena& arena);
+  Fp8State(const ModelSettings& model, const RankShard& shard, Arena& arena);
   Fp8State(const Fp8State&) = delete;  // operands point to its scaling
   Fp8State& operator=(const Fp8State&) = delete;
 
   DType input_dtype() const { return DType::f8e4m3; }  // weights too
   DType output_grad_dtype() const { return output_grad_dtype_; }
 
-  // Point copies to the scale of a tensor of block i of this stage; their memory stays what it is.
-  void assign_input(int64_t i, BlockLinear linear, Fp8Copy& copy) const;
-  void assign_output_grad(int64_t i, BlockLinear linear, Fp8Copy& copy) const;
-  void assign_weight(int64_t i, BlockLinear linear, Fp8Copy& copy) const;
+  const std::vector<int64_t>& layers() const { return layers_; }  // those of this stage
+  // Point copies to the scale of a tensor of one of them; their memory stays what it is.
+  void assign_input(int64_t layer, BlockLinear linear, Fp8Copy& copy) const;
+  void assign_output_grad(int64_t layer, BlockLinear linear, Fp8Copy& copy) const;
+  void assign_weight(int64_t layer, BlockLinear linear, Fp8Copy& copy) const;
 
   void clear(Backend& backend) const;       // as before the first step
   void begin_step(Backend& backend) const;  // forgets what was collected outside of steps
@@ -48,12 +49,12 @@ class Fp8State {
 
  private:
   void assign(int64_t row, Fp8Copy& copy) const;
-  int64_t input_row(int64_t i, BlockLinear linear) const { return i * kBlockLinears + static_cast<int64_t>(linear); }
-  int64_t output_grad_row(int64_t i, BlockLinear linear) const { return input_rows_ + input_row(i, linear); }
+  int64_t input_row(int64_t layer, BlockLinear linear) const;
+  int64_t output_grad_row(int64_t layer, BlockLinear linear) const { return input_rows_ + input_row(layer, linear); }
 
   const Fp8Settings settings_;
   DType output_grad_dtype_;
-  int64_t first_layer_;
+  std::vector<int64_t> layers_;
   int64_t input_rows_;
   Fp8Scaling scaling_ = Fp8Scaling::delayed;
   Tensor table_;    // [rows, 4 + history] f32, as UpdateScales has it: the rows of inputs, then those of output gradients

@@ -17,9 +17,10 @@ Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, cons
 }
 
 Context Gpt::context(const ChunkPass& pass, Mode mode, WeightProducts when) const {
+  const bool in_pieces = model_.ub_tp_comm_overlap && !model_.fp8.enabled;  // FP8 copies are of all rows
   const ParallelLinear::Options options{.rows = shared_.block.rows,
                                         .weight_products = when,
-                                        .overlap = model_.ub_tp_comm_overlap ? TensorOverlap::pieces : TensorOverlap::whole,
+                                        .overlap = in_pieces ? TensorOverlap::pieces : TensorOverlap::whole,
                                         .weight_grads = pass.weight_grads};
   return {.backend = backend_,
           .tp = *mesh_.tp,
@@ -75,11 +76,12 @@ void Gpt::recompute(const Context& context, const Slots& at, int64_t last, const
 Tensor Gpt::received_gradient(const Context& context, const Slots& at, Tensor d_output, BlockGradients& last) const {
   const PendingSum pending = entered(context, at, dims_.L);
   if (shared_.block.branch_grads == BranchGrads::same_as_sum) {
-    last.d_mlp = d_output;
-    if (pending.branch2) last.d_attention = d_output;
+    static_cast<Tensor&>(last.d_mlp) = d_output;
+    if (const Operand written = context.linear.written(last.d_mlp); written.fp8) backend_.run(kCompute, Quantise{.x = written});
+    if (pending.branch2) last.d_attention = last.d_mlp;
     return d_output;
   }
-  const PendingGradPlaces places = grad_places(pending, shared_.block, last);
+  const PendingGradPlaces places = grad_places(context, pending, shared_.block, last);
   backend_.run(kCompute, DropoutBackward{.d_sum = d_output, .dropout = pending.dropout, .d_branch = places.d_branch});
   if (pending.branch2)
     backend_.run(kCompute, DropoutBackward{.d_sum = d_output, .dropout = pending.dropout2, .d_branch = places.d_branch2});

@@ -89,7 +89,7 @@ Tensor LossHead::final_norm_backward(const Context& context, int64_t slot_index,
                                      const HeadParameters& grads, const BlockWorkspace& w, const PendingSum& before,
                                      const BlockGradients& before_grads) const {
   const Slot& slot = slots_[static_cast<size_t>(slot_index)];
-  const PendingGradPlaces places = grad_places(before, w, before_grads);
+  const PendingGradPlaces places = grad_places(context, before, w, before_grads);
   context.backend.run(kCompute, ResidualNormBackward{.kind = norm_kind(context.model.normalization),
                                                      .sum = slot.sum,
                                                      .weight = weights.norm_weight,

@@ -40,7 +40,13 @@ ParallelLinear::Piece ParallelLinear::piece(int64_t rows, int64_t number) {
 Operand ParallelLinear::all_rows(const Operand& part) const {
   if (!cuts_rows()) return part;
   tp_.all_gather(kCompute, part, options_.rows.gathered);
-  return options_.rows.gathered;
+  return gathered(part);
+}
+
+Operand ParallelLinear::gathered(const Operand& part) const {
+  const Operand all(options_.rows.gathered, part.fp8, Wide::kept);
+  if (all.fp8) backend_.run(kCompute, Quantise{.x = all});
+  return all;
 }
 
 Tensor ParallelLinear::row_sums(Tensor part) const { return cuts_rows() ? options_.rows.sums : part; }
@@ -148,11 +154,11 @@ void ParallelLinear::column_backward(const LinearBackward& op) const {
     if (now) backend_.run(kCompute, weight_grad(op, op.x, op.d_out));
     return;
   }
-  const Event gathered = gathers ? start_gather(op.x) : Event{};
+  const Event arrived = gathers ? start_gather(op.x) : Event{};
   backend_.run(kCompute, input_grad(op, op.d_out, sums));
   const Event summed = start_sum(sums, op.d_x);
-  if (gathers) backend_.wait(kCompute, gathered);
-  if (now) backend_.run(kCompute, weight_grad(op, gathers ? Operand(options_.rows.gathered) : op.x, op.d_out));
+  if (gathers) backend_.wait(kCompute, arrived);
+  if (now) backend_.run(kCompute, weight_grad(op, gathers ? gathered(op.x) : op.x, op.d_out));
   backend_.wait(kCompute, summed);
 }
 

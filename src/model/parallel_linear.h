@@ -56,8 +56,12 @@ class ParallelLinear {
 
   GradSum weight_grads() const { return options_.weight_grads; }
 
+  // What the op that makes this rank's rows of a linear layer's input, or of the gradient of its output, is to write: with
+  // sequence parallelism FP8 copies are made of all rows, when they have been gathered.
+  Operand written(const Operand& part) const { return cuts_rows() ? Operand(static_cast<const Tensor&>(part)) : part; }
+
   // For the two ends of the model, which are cut over the vocabulary. Without sequence parallelism a rank holds all rows.
-  Operand all_rows(const Operand& part) const;    // what all ranks hold of it, [N,C]
+  Operand all_rows(const Operand& part) const;    // what all ranks hold of it, [N,C], and its FP8 copies
   Tensor row_sums(Tensor part) const;             // where the rows of `part` can be made that are still to be summed, [N,C]
   void sum_rows(Tensor sums, Tensor part) const;  // sums them over the group
 
@@ -78,6 +82,8 @@ class ParallelLinear {
   void for_gathered(Tensor part, const Product& product) const;
   void sum_in_pieces(const LinearForward& op) const;
   void scatter_in_pieces(const LinearForward& op) const;
+  // What was gathered, with the copies that `part` is to have.
+  Operand gathered(const Operand& part) const;
   Event start_gather(Tensor part) const;
   Event start_sum(Tensor sums, Tensor part) const;
 

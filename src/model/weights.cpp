@@ -97,10 +97,11 @@ void add_units(FlatLayout& layout) {
   }
 }
 
+// Masters that are shared out over ranks are no source of whole matrices: what is gathered is the weights.
 void place_weights(FlatLayout& layout, const ModelSettings& model) {
   layout.weight_offsets = layout.offsets;
   layout.weight_count = layout.count;
-  if (!model.fp8.enabled || !model.fp8.params) return;
+  if (!model.fp8.enabled || !model.fp8.params || layout.shard.dp_size > 1) return;
   layout.weight_count = 0;
   for (size_t row = 0; row < layout.table.size(); ++row) {
     const bool is_matrix = layout.table[row].owner == Owner::block && layout.table[row].shape.rank() == 2;
@@ -166,19 +167,18 @@ Tensor FlatViews::parameter(size_t row) const {
   return flat_.flat_range(offsets_[row], shape);
 }
 
-void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, const Dims& dims, Arena& arena, Tensor masters) {
-  copies_.assign(static_cast<size_t>(dims.L_first + dims.L), Copies::stale);
+void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Arena& arena, Tensor masters) {
+  copies_.assign(static_cast<size_t>(model.num_layers), Copies::stale);
   copied_.resize(copies_.size());
   std::optional<FlatViews> from;
   if (!layout_.stores_all_weights()) from.emplace(layout_, model, masters);
-  for (int64_t i = 0; i < dims.L; ++i) {
-    const int64_t layer = dims.L_first + i;
+  for (const int64_t layer : fp8.layers()) {
     BlockParameters& block = views_.block(layer);
     const auto add = [&](BlockLinear linear, Operand BlockParameters::*which) {
       Operand& weight = block.*which;
       weight.fp8.values = arena.take(weight.shape, fp8.input_dtype());
       weight.fp8.transposed = arena.take({weight.shape[1], weight.shape[0]}, fp8.input_dtype());
-      fp8.assign_weight(i, linear, weight.fp8);
+      fp8.assign_weight(layer, linear, weight.fp8);
       const Tensor& source = from ? from->block(layer).*which : weight;
       copied_[static_cast<size_t>(layer)][static_cast<size_t>(linear)] = Operand(source, weight.fp8, Wide::kept);
     };

@@ -117,7 +117,7 @@ class Weights {
 
   // Gives the matrices of the blocks FP8 copies. Those that are not stored here have them made from the masters, all of which
   // are in `masters`.
-  void add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, const Dims& dims, Arena& arena, Tensor masters);
+  void add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Arena& arena, Tensor masters);
 
   // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them. FP8 copies are made
   // when a block is first used after an update.

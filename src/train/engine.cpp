@@ -66,9 +66,8 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.weight_count}, dtype));
   if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
   if (model.fp8.enabled) {
-    const Dims dims = dims_of(model, model.micro_batch_size, model.encoder_seq_length, layout_.shard);
-    fp8_.emplace(model, dims, arenas.states);
-    weights_->add_fp8_copies(model, *fp8_, dims, arenas.parameters, masters_);
+    fp8_.emplace(model, layout_.shard, arenas.states);
+    weights_->add_fp8_copies(model, *fp8_, arenas.parameters, masters_);
   }
   const Tensor gradients = arenas.gradients.take({layout_.count}, DType::f32);
   const bool narrow_sums = model.optim.grad_sync_dtype == SyncType::bf16 && mesh.dp_cp->size() > 1;

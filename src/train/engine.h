@@ -107,6 +107,7 @@ class Engine {
   ChunkPass pass_of(const Action& action) const;
   // Work that is the same in every step; `key` tells it from other such work.
   static constexpr uint64_t kClearing = ~uint64_t{0};
+  bool repeats() const;
   void repeat(uint64_t key, const std::function<void()>& work);
   void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;

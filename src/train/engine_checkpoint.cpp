@@ -59,7 +59,9 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
   };
   add("first_moment.", engine.first_moment());
   add("second_moment.", engine.second_moment());
-  if (engine.fp8() != nullptr)
+  const RankShard& shard = engine.layout().shard;
+  const bool first_of_stage = shard.tp_rank == 0 && shard.dp_rank == 0 && shard.copy == 0;  // the others have the same scales
+  if (engine.fp8() != nullptr && (use == CheckpointUse::load || first_of_stage))
     for (const Fp8State::Row& row : engine.fp8()->rows())
       tensors.push_back({row.name, TensorSlice::whole(row.values.shape), row.values, &engine.backend()});
   return tensors;

@@ -72,8 +72,10 @@ Fp8Scaling Engine::choose_scaling(const Action& action) {
 }
 
 // Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
+bool Engine::repeats() const { return mesh_.size() == 1 && settings_.model.cuda_graph != CudaGraph::no; }
+
 void Engine::repeat(uint64_t key, const std::function<void()>& work) {
-  if (mesh_.size() > 1 || settings_.model.cuda_graph == CudaGraph::no) return work();
+  if (!repeats()) return work();
   backend_.repeat(kCompute, key, work);
 }
 
@@ -88,7 +90,7 @@ void Engine::compute(const Action& action, const StepInput& input) {
   messages_->exchange();
   grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
   const Fp8Scaling scaling = choose_scaling(action);
-  if (fp8_) weights_->make_fp8_copies();  // here, because what is repeated does the same every time
+  if (fp8_ && repeats()) weights_->make_fp8_copies();  // here, because what is repeated does the same every time
   repeat(key_of(action, scaling), [&] { enqueue(action); });
   if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
 }

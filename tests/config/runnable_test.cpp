@@ -1,0 +1,61 @@
+#include "config/runnable.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "config/user_error.h"
+
+namespace trireme {
+namespace {
+
+// FP8 on as many GPUs as the sizes ask for.
+Settings fp8_on(int64_t tp, int64_t pp, int64_t dp) {
+  Settings settings;
+  settings.trainer.backend = BackendKind::cuda;
+  settings.trainer.precision = Precision::bf16;
+  settings.trainer.devices = tp * pp * dp;
+  settings.model.vocab_size = 50257;
+  settings.model.fp8.enabled = true;
+  settings.model.tensor_model_parallel_size = tp;
+  settings.model.pipeline_model_parallel_size = pp;
+  return settings;
+}
+
+std::string refusal(const Settings& settings) {
+  return user_error_of([&] { require_runnable(settings, settings.ranks()); });
+}
+
+bool is_idle(const Settings& settings, const std::string& key) {
+  const std::vector<std::string> idle = idle_settings(settings);
+  return std::ranges::find(idle, key) != idle.end();
+}
+
+TEST(Runnable, Fp8RunsOnAnyNumberOfRanks) {
+  EXPECT_EQ(refusal(fp8_on(1, 1, 1)), "");
+  EXPECT_EQ(refusal(fp8_on(4, 8, 8)), "");
+}
+
+TEST(Runnable, SaysWhatFp8DoesNotDo) {
+  Settings put_off = fp8_on(1, 2, 1);
+  put_off.model.pipeline_schedule = PipelineSchedule::zero_bubble;
+  EXPECT_EQ(refusal(put_off),
+            "model.fp8=true: weight products in FP8 are not put off; use false, or another model.pipeline_schedule");
+  Settings apart = fp8_on(2, 1, 1);
+  apart.model.fp8.reduce_amax = false;
+  EXPECT_EQ(refusal(apart), "model.reduce_amax=false: all ranks have the same scales; use true");
+}
+
+TEST(Runnable, SaysWhatHasNothingToActOnInFp8) {
+  Settings settings = fp8_on(2, 1, 2);
+  settings.model.ub_tp_comm_overlap = settings.model.fp8.params = true;
+  EXPECT_TRUE(is_idle(settings, "model.ub_tp_comm_overlap"));
+  EXPECT_FALSE(is_idle(settings, "model.fp8_params"));
+  settings.model.optim.name = "distributed_fused_adam";
+  EXPECT_TRUE(is_idle(settings, "model.fp8_params"));
+  settings.trainer.devices = 2;
+  EXPECT_FALSE(is_idle(settings, "model.fp8_params"));
+}
+
+}  // namespace
+}  // namespace trireme

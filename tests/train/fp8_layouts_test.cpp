@@ -1,0 +1,179 @@
+// FP8 linear layers on any layout: the losses of one rank, what was planned, and one set of scales for all ranks. On the
+// reference backend, whose ranks are threads.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "backend/reference/reference_backend.h"
+#include "support/layouts.h"
+#include "train/engine_checkpoint.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kSteps = 3;  // scaled by itself, by the first step, by two
+
+ModelSettings in_fp8(ModelSettings model) {
+  model.fp8.enabled = true;
+  model.fp8.amax_history_len = 16;
+  model.global_batch_size = 4;
+  return model;
+}
+ModelSettings gpt3() { return in_fp8(small_gpt3()); }
+ModelSettings without_dropout(ModelSettings model) {
+  model.hidden_dropout = model.attention_dropout = 0;
+  return model;
+}
+ModelSettings neox() { return without_dropout(in_fp8(small_neox())); }
+ModelSettings llama() {
+  ModelSettings model = in_fp8(small_llama());
+  model.num_attention_heads = 4, model.num_query_groups = 2;
+  return model;
+}
+ModelSettings with_sp(ModelSettings model) {
+  model.sequence_parallel = true;
+  return model;
+}
+ModelSettings overlapped(ModelSettings model) {
+  model.optim.name = "distributed_fused_adam";
+  model.optim.overlap_grad_sync = model.optim.overlap_param_sync = model.overlap_p2p_comm = model.ub_tp_comm_overlap = true;
+  return model;
+}
+ModelSettings interleaved(ModelSettings model) {
+  model.num_layers = 4, model.virtual_pipeline_model_parallel_size = 2;
+  return model;
+}
+ModelSettings recomputed(ModelSettings model) {
+  model.activations_checkpoint_granularity = RecomputeGranularity::full;
+  return model;
+}
+ModelSettings tensorwise(ModelSettings model) {
+  model.fp8.recipe = Fp8Recipe::tensorwise;
+  return model;
+}
+ModelSettings in_fp8_only(ModelSettings model) {
+  model.fp8.params = true;
+  return model;
+}
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> layouts = {layout_of("gpt3_tp2", gpt3(), {.tp = 2}),
+                                 layout_of("gpt3_tp2_sp", with_sp(gpt3()), {.tp = 2}),
+                                 layout_of("gpt3_tp2_sp_pp2", without_dropout(with_sp(gpt3())), {.tp = 2, .pp = 2}),
+                                 layout_of("neox_tp2_sp_pp2", overlapped(with_sp(neox())), {.tp = 2, .pp = 2}),
+                                 layout_of("gpt3_dp2_overlapped", overlapped(gpt3()), {.dp = 2}),
+                                 layout_of("llama_pp2_vp2_dp2", overlapped(interleaved(llama())), {.dp = 2, .pp = 2}),
+                                 layout_of("neox_pp2_vp2", interleaved(neox()), {.pp = 2}),
+                                 layout_of("gpt3_pp2_tensorwise", tensorwise(gpt3()), {.pp = 2}),
+                                 layout_of("gpt3_cp2", without_dropout(gpt3()), {.cp = 2}),
+                                 layout_of("neox_cp2_tp2_sp", with_sp(neox()), {.tp = 2, .cp = 2}),
+                                 layout_of("gpt3_tp2_sp_pp2_recomputed", recomputed(with_sp(gpt3())), {.tp = 2, .pp = 2}),
+                                 layout_of("gpt3_tp2_sp_pp2_fp8_only", in_fp8_only(with_sp(gpt3())), {.tp = 2, .pp = 2})};
+  for (Layout& layout : layouts) layout.precision = Precision::bf16;
+  return layouts;
+}
+
+// With nothing but the kinds of parallelism that round other numbers: parts of a weight are scaled each by itself, and so are the
+// first micro-batches of ranks.
+Layout rounded_alike(Layout layout) {
+  layout.shape.pp = 1;
+  ModelSettings& model = layout.model;
+  model.pipeline_model_parallel_size = model.virtual_pipeline_model_parallel_size = 1;
+  model.sequence_parallel = model.optim.overlap_grad_sync = model.optim.overlap_param_sync = false;
+  model.optim.name = OptimSettings{}.name;
+  model.activations_checkpoint_granularity = RecomputeGranularity::none;
+  return layout;
+}
+
+std::unique_ptr<Backend> make_reference(World& world) {
+  auto reference = std::make_unique<ReferenceBackend>();
+  reference->set_streams(world.streams());
+  return std::make_unique<ScribblingBackend>(std::move(reference));
+}
+
+std::vector<RankRun> train_on_reference(const Layout& layout) {
+  return on_ranks(layout.shape.size(), [&](World& world, RankRun& run) {
+    const std::unique_ptr<Backend> reference = make_reference(world);
+    run_engine(layout, kSteps, world.rank(), std::make_unique<TracedBackend>(*reference, run.executed),
+               traced(Mesh::of(layout.shape, world), run.executed), run);
+  });
+}
+
+class Fp8Layouts : public testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Some, Fp8Layouts, testing::ValuesIn(layouts()), [](const auto& test) { return test.param.name; });
+
+// Losses to the last bit; norms are summed in another order.
+TEST_P(Fp8Layouts, RoundLikeThePlainOnes) {
+  const Layout& layout = GetParam();
+  const std::vector<RankRun> runs = train_on_reference(layout);
+  const RankRun plain = train_on_reference(rounded_alike(layout))[0];
+  for (const RankRun& run : runs) {
+    EXPECT_EQ(run.evaluated, plain.evaluated);
+    for (size_t step = 0; step < kSteps; ++step) {
+      EXPECT_EQ(run.results[step].loss, plain.results[step].loss) << "step " << step;
+      EXPECT_NEAR(run.results[step].grad_norm, plain.results[step].grad_norm, 1e-6 * plain.results[step].grad_norm);
+    }
+    expect_as_planned(run);
+  }
+}
+
+// As far from one rank as FP8 is from bf16 in models of this size: fp8_training.h.
+TEST_P(Fp8Layouts, AreNearOneRank) {
+  const Layout& layout = GetParam();
+  const RankRun run = train_on_reference(layout)[0], one = train_on_reference(on_one_rank(layout))[0];
+  for (size_t step = 0; step < kSteps; ++step) {
+    EXPECT_NEAR(run.results[step].loss, one.results[step].loss, 5e-3 * one.results[step].loss) << "step " << step;
+    EXPECT_NEAR(run.results[step].grad_norm, one.results[step].grad_norm, 0.05 * one.results[step].grad_norm) << "step " << step;
+  }
+}
+
+// Masters that are shared out make no matrices: the weights stay in bf16, and everything is as without model.fp8_params.
+TEST(Fp8Weights, StayInBf16WhereMastersAreSharedOut) {
+  Layout layout = layout_of("gpt3_dp2", overlapped(gpt3()), {.dp = 2}, Precision::bf16);
+  const RankRun with = train_on_reference(layout)[0];
+  layout.model = in_fp8_only(layout.model);
+  const RankRun asked = train_on_reference(layout)[0];
+  for (size_t step = 0; step < kSteps; ++step) EXPECT_EQ(asked.results[step].loss, with.results[step].loss);
+}
+
+// What is saved of the scales: by name, how often, and the scale.
+struct Saved {
+  int times = 0;
+  float scale = 0;
+};
+
+std::map<std::string, Saved> saved_scales(const Layout& layout) {
+  std::map<std::string, Saved> saved;
+  std::mutex mutex;
+  on_ranks(layout.shape.size(), [&](World& world, RankRun&) {
+    EngineFixture engine({.model = layout.model, .precision = layout.precision, .gradient_clip = 1.0}, make_reference(world),
+                         Mesh::of(layout.shape, world), {layout.shape, world.rank()});
+    for (int step = 0; step < kSteps; ++step)
+      engine.step(batches_of(layout.model, layout.shape, world.rank(), step), 1e-2,
+                  layout.model.global_batch_size * layout.model.encoder_seq_length);
+    const std::lock_guard lock(mutex);
+    for (const CheckpointTensor& tensor : checkpoint_tensors(*engine, CheckpointUse::save))
+      if (tensor.name.starts_with("fp8."))
+        ++saved[tensor.name].times, saved[tensor.name].scale = tensor.tensor.as<float>()[UpdateScales::kScale];
+  });
+  return saved;
+}
+
+// Each once, and those of one rank but for what was rounded differently: half of the largest value would be another scale.
+TEST(Fp8Scales, AreSavedOnceAndThoseOfOneRank) {
+  for (const Layout& layout : layouts()) {
+    SCOPED_TRACE(layout.name);
+    const auto saved = saved_scales(layout), one = saved_scales(on_one_rank(layout));
+    EXPECT_EQ(std::ssize(one), 2 * kBlockLinears * layout.model.num_layers);
+    ASSERT_EQ(saved.size(), one.size());
+    for (const auto& [name, row] : saved) {
+      EXPECT_EQ(row.times, 1) << name;
+      ASSERT_TRUE(one.contains(name)) << name;
+      EXPECT_NEAR(row.scale, one.at(name).scale, 0.2 * one.at(name).scale) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
