@@ -15,6 +15,7 @@ std::vector<Row<Fp8Settings>> fp8_rows() {
       choice("fp8_recipe", &S::recipe, {{"delayed", Fp8Recipe::delayed}, {"tensorwise", Fp8Recipe::tensorwise}},
              "FP8: a tensor's scale follows earlier steps, or the tensor itself, which is read twice"),
       boolean("fp8_params", &S::params, "FP8: keep the working weights in FP8 only"),
+      boolean("fp8_lm_head", &S::lm_head, "FP8: for the LM head too"),
       boolean("fp8_wgrad", &S::wgrad, "FP8: for the products of weight gradients too"),
       integer("fp8_margin", &S::margin, {0, 64}, "FP8: scales leave a factor of 2^margin free"),
       integer("fp8_interval", &S::interval, {1, 1 << 20}, "FP8: steps between updates of the scales"),

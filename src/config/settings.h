@@ -132,9 +132,10 @@ struct TokenizerSettings {           // model.tokenizer.*
 
 struct Fp8Settings {  // model.fp8 and model.fp8_*
   bool enabled = false;
-  bool hybrid = true;   // E4M3 forward, E5M2 gradients
-  bool e4m3 = false;    // E4M3 for both
-  bool params = false;  // working weights only in FP8
+  bool hybrid = true;    // E4M3 forward, E5M2 gradients
+  bool e4m3 = false;     // E4M3 for both
+  bool params = false;   // working weights only in FP8
+  bool lm_head = false;  // the products of the LM head too
   Fp8Recipe recipe = Fp8Recipe::delayed;
   bool wgrad = true;  // weight gradients from FP8 products too
   int64_t margin = 0;

@@ -84,6 +84,7 @@ void validate_fp8(const Settings& settings) {
   require(tp > 1 ? "model.ffn_hidden_size / tensor_model_parallel_size" : "model.ffn_hidden_size", model.ffn_hidden_size / tp);
   require("the width of all heads of a rank", model.num_attention_heads / tp * model.head_width());
   require("the width of all keys of a rank", model.groups() / tp * model.head_width());
+  if (fp8.lm_head) require("the vocabulary of a rank, padded", model.padded_vocabulary() / tp);
   const int64_t cp = model.context_parallel_size;
   require(cp > 1 ? "model.micro_batch_size times model.encoder_seq_length / context_parallel_size"
                  : "model.micro_batch_size times model.encoder_seq_length",

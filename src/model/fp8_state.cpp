@@ -32,7 +32,8 @@ Fp8State::Fp8State(const ModelSettings& model, const RankShard& shard, Arena& ar
     : settings_(model.fp8),
       output_grad_dtype_(model.fp8.e4m3 ? DType::f8e4m3 : DType::f8e5m2),
       layers_(layers_of_stage(model, shard)),
-      input_rows_(std::ssize(layers_) * kBlockLinears),
+      has_head_(model.fp8.lm_head && shard.last_stage()),
+      input_rows_(head_row() + (has_head_ ? 1 : 0)),
       table_(arena.take({2 * input_rows_, UpdateScales::kHistory + round_up(model.fp8.amax_history_len, kAlign)}, DType::f32)),
       amax_(arena.take({2 * input_rows_}, DType::f32)),
       weights_(arena.take({input_rows_, kAlign}, DType::f32)) {}
@@ -52,21 +53,21 @@ void Fp8State::assign(int64_t row, Fp8Copy& copy) const {
   copy.scaling = &scaling_;
 }
 
-void Fp8State::assign_input(int64_t layer, BlockLinear linear, Fp8Copy& copy) const {
-  assign(input_row(layer, linear), copy);
+void Fp8State::assign_input(int64_t row, Fp8Copy& copy) const {
+  assign(row, copy);
   copy.largest = scaled_to(input_dtype(), settings_.margin);
 }
 
-void Fp8State::assign_output_grad(int64_t layer, BlockLinear linear, Fp8Copy& copy) const {
-  assign(output_grad_row(layer, linear), copy);
+void Fp8State::assign_output_grad(int64_t row, Fp8Copy& copy) const {
+  assign(row, copy);
   copy.largest = scaled_to(output_grad_dtype_, settings_.margin);
 }
 
-void Fp8State::assign_weight(int64_t layer, BlockLinear linear, Fp8Copy& copy) const {
-  const Tensor row = weights_.rows(input_row(layer, linear), 1).reshaped({kAlign});
-  copy.inverse = row.rows(0, 1);
-  copy.scale = row.rows(1, 1);
-  copy.amax = row.rows(2, 1);
+void Fp8State::assign_weight(int64_t row, Fp8Copy& copy) const {
+  const Tensor values = weights_.rows(row, 1).reshaped({kAlign});
+  copy.inverse = values.rows(0, 1);
+  copy.scale = values.rows(1, 1);
+  copy.amax = values.rows(2, 1);
   copy.largest = scaled_to(input_dtype(), settings_.margin);
   copy.scaling = &kWeightScaling;
 }
@@ -99,15 +100,15 @@ void Fp8State::update(Backend& backend, const Mesh& mesh) const {
 
 std::vector<Fp8State::Row> Fp8State::rows() const {
   std::vector<Row> rows;
-  const auto add = [&](int64_t layer, int64_t linear, int64_t row, const char* what) {
-    rows.push_back({fmt::format("fp8.blocks.{}.{}.{}", layer, kLinearNames[static_cast<size_t>(linear)], what),
-                    table_.rows(row, 1).reshaped({table_.shape[1]})});
+  const auto add = [&](const std::string& linear, int64_t row) {
+    const auto values = [&](int64_t of) { return table_.rows(of, 1).reshaped({table_.shape[1]}); };
+    rows.push_back({fmt::format("fp8.{}.input", linear), values(row)});
+    rows.push_back({fmt::format("fp8.{}.output_grad", linear), values(input_rows_ + row)});
   };
   for (const int64_t layer : layers_)
-    for (int64_t linear = 0; linear < kBlockLinears; ++linear) {
-      add(layer, linear, input_row(layer, static_cast<BlockLinear>(linear)), "input");
-      add(layer, linear, output_grad_row(layer, static_cast<BlockLinear>(linear)), "output_grad");
-    }
+    for (size_t linear = 0; linear < kLinearNames.size(); ++linear)
+      add(fmt::format("blocks.{}.{}", layer, kLinearNames[linear]), input_row(layer, static_cast<BlockLinear>(linear)));
+  if (has_head_) add("head", head_row());
   return rows;
 }
 

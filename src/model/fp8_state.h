@@ -1,8 +1,8 @@
 // What FP8 products remember from step to step: a table beside the parameters, one row for the input and one for the output
-// gradient of every linear layer of the blocks, with the scale of that tensor and its largest values in earlier steps. A step's
-// largest values are collected while it runs; at its end they make the scales of the next one (delayed scaling). The very first
-// micro-batch has no predecessors and is scaled by itself. Weights always are, when their copies are made: they are at hand
-// whole.
+// gradient of every linear layer of the blocks, and of the LM head if that is in FP8 too, with the scale of that tensor and its
+// largest values in earlier steps. A step's largest values are collected while it runs; at its end they make the scales of the
+// next one (delayed scaling). The very first micro-batch has no predecessors and is scaled by itself. Weights always are, when
+// their copies are made: they are at hand whole.
 #pragma once
 
 #include <string>
@@ -28,10 +28,16 @@ class Fp8State {
   DType output_grad_dtype() const { return output_grad_dtype_; }
 
   const std::vector<int64_t>& layers() const { return layers_; }  // those of this stage
+  bool has_head() const { return has_head_; }                     // and whether the LM head is here and in FP8
   // Point copies to the scale of a tensor of one of them; their memory stays what it is.
-  void assign_input(int64_t layer, BlockLinear linear, Fp8Copy& copy) const;
-  void assign_output_grad(int64_t layer, BlockLinear linear, Fp8Copy& copy) const;
-  void assign_weight(int64_t layer, BlockLinear linear, Fp8Copy& copy) const;
+  void assign_input(int64_t layer, BlockLinear linear, Fp8Copy& copy) const { assign_input(input_row(layer, linear), copy); }
+  void assign_output_grad(int64_t layer, BlockLinear linear, Fp8Copy& copy) const {
+    assign_output_grad(output_grad_row(layer, linear), copy);
+  }
+  void assign_weight(int64_t layer, BlockLinear linear, Fp8Copy& copy) const { assign_weight(input_row(layer, linear), copy); }
+  void assign_head_input(Fp8Copy& copy) const { assign_input(head_row(), copy); }
+  void assign_head_output_grad(Fp8Copy& copy) const { assign_output_grad(input_rows_ + head_row(), copy); }
+  void assign_head_weight(Fp8Copy& copy) const { assign_weight(head_row(), copy); }
 
   void clear(Backend& backend) const;       // as before the first step
   void begin_step(Backend& backend) const;  // forgets what was collected outside of steps
@@ -49,12 +55,17 @@ class Fp8State {
 
  private:
   void assign(int64_t row, Fp8Copy& copy) const;
+  void assign_input(int64_t row, Fp8Copy& copy) const;
+  void assign_output_grad(int64_t row, Fp8Copy& copy) const;
+  void assign_weight(int64_t row, Fp8Copy& copy) const;
   int64_t input_row(int64_t layer, BlockLinear linear) const;
   int64_t output_grad_row(int64_t layer, BlockLinear linear) const { return input_rows_ + input_row(layer, linear); }
+  int64_t head_row() const { return std::ssize(layers_) * kBlockLinears; }
 
   const Fp8Settings settings_;
   DType output_grad_dtype_;
   std::vector<int64_t> layers_;
+  bool has_head_;
   int64_t input_rows_;
   Fp8Scaling scaling_ = Fp8Scaling::delayed;
   Tensor table_;    // [rows, 4 + history] f32, as UpdateScales has it: the rows of inputs, then those of output gradients

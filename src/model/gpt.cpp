@@ -13,7 +13,7 @@ Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, cons
       mesh_(mesh),
       shared_(shared),
       table_(model, dims, dtype, slots, shared, memory.activations) {
-  if (has_head_) head_.emplace(model, dims, dtype, backend, memory, slots.saved);
+  if (has_head_) head_.emplace(model, dims, dtype, backend, shared.fp8.state, memory, slots.saved);
 }
 
 Context Gpt::context(const ChunkPass& pass, Mode mode, WeightProducts when) const {

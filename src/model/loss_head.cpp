@@ -3,8 +3,8 @@
 #include <algorithm>
 
 namespace trireme {
-LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, const Backend& backend, const ModelMemory& memory,
-                   int64_t slots)
+LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, const Backend& backend, const Fp8State* fp8,
+                   const ModelMemory& memory, int64_t slots)
     : chunk_rows_(std::min(backend.full_speed_rows(), d.N())) {
   Arena &activations = memory.activations, &scratch = memory.scratch;
   const bool has_mean = model.normalization != Normalization::rmsnorm;
@@ -18,6 +18,16 @@ LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, const
     slots_.push_back(slot);
   }
   logits_ = memory.logits.take({chunk_rows_, d.V_padded}, dtype);
+  if (fp8 != nullptr && fp8->has_head()) {
+    const auto add = [&](Fp8Copy& room, int64_t width, DType fp8_dtype) {
+      room.values = memory.logits.take({chunk_rows_ * width}, fp8_dtype);
+      room.transposed = memory.logits.take({chunk_rows_ * width}, fp8_dtype);
+    };
+    add(input_, d.C, fp8->input_dtype());
+    add(output_grad_, d.V_padded, fp8->output_grad_dtype());
+    fp8->assign_head_input(input_);
+    fp8->assign_head_output_grad(output_grad_);
+  }
   row_max_ = scratch.take({chunk_rows_}, DType::f32);
   row_sum_ = scratch.take({chunk_rows_}, DType::f32);
   target_logit_ = scratch.take({chunk_rows_}, DType::f32);
@@ -46,7 +56,8 @@ void LossHead::forward(const Context& context, int64_t slot_index, const HeadPar
   const Tensor all_normed = context.linear.all_rows(slot.normed), d_normed = context.linear.row_sums(slot.d_normed);
   for (int64_t begin = 0; begin < d.N(); begin += chunk_rows_) {
     const int64_t rows = std::min(chunk_rows_, d.N() - begin);
-    const Tensor normed = all_normed.rows(begin, rows), targets = context.batch.targets.rows(begin, rows);
+    const Tensor targets = context.batch.targets.rows(begin, rows);
+    const Operand normed = quantised(context, all_normed.rows(begin, rows), input_);
     const Tensor logits = logits_.rows(0, rows), losses = losses_.rows(begin, rows);
     const Tensor row_max = row_max_.rows(0, rows), row_sum = row_sum_.rows(0, rows), target_logit = target_logit_.rows(0, rows);
     context.backend.run(kCompute, LinearForward{.x = normed, .weight = weights.head, .out = logits});
@@ -60,13 +71,24 @@ void LossHead::forward(const Context& context, int64_t slot_index, const HeadPar
                             .losses = losses,
                             .scalars = scalars});
     if (!training) continue;
+    const Operand d_logits = quantised(context, logits, output_grad_);
     context.backend.run(kCompute, LinearWeightGrad{.sum = begin == 0 ? context.linear.weight_grads() : GradSum::adds,
                                                    .x = normed,
-                                                   .d_out = logits,
+                                                   .d_out = d_logits,
                                                    .d_weight = grads.head});
-    context.backend.run(kCompute, LinearInputGrad{.d_out = logits, .weight = weights.head, .d_x = d_normed.rows(begin, rows)});
+    context.backend.run(kCompute, LinearInputGrad{.d_out = d_logits, .weight = weights.head, .d_x = d_normed.rows(begin, rows)});
   }
   if (training) context.linear.sum_rows(d_normed, slot.d_normed);
+}
+
+Operand LossHead::quantised(const Context& context, Tensor matrix, const Fp8Copy& room) const {
+  if (!room) return matrix;
+  const int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  Operand result(matrix, room, Wide::kept);
+  result.fp8.values = room.values.flat_range(0, {rows, columns});
+  result.fp8.transposed = room.transposed.flat_range(0, {columns, rows});
+  context.backend.run(kCompute, Quantise{.x = result});
+  return result;
 }
 
 void LossHead::cross_entropy(const Context& context, const CrossEntropy& op) const {

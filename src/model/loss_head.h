@@ -8,8 +8,9 @@ namespace trireme {
 
 class LossHead {
  public:
-  LossHead(const ModelSettings& model, const Dims& dims, DType dtype, const Backend& backend, const ModelMemory& memory,
-           int64_t slots);
+  // `fp8`: null, or that of the model, of which the head may be a part.
+  LossHead(const ModelSettings& model, const Dims& dims, DType dtype, const Backend& backend, const Fp8State* fp8,
+           const ModelMemory& memory, int64_t slots);
 
   // Adds the losses of the micro-batch to scalars.loss_sum. In training also makes the gradients of the head and of the final
   // norm's output, which final_norm_backward takes up.
@@ -22,6 +23,8 @@ class LossHead {
 
  private:
   void cross_entropy(const Context& context, const CrossEntropy& op) const;  // of the vocabulary of all ranks
+  // The matrix with copies in `room`, if there is any.
+  Operand quantised(const Context& context, Tensor matrix, const Fp8Copy& room) const;
 
   struct Slot {
     Tensor sum;         // [R,C] the residual stream at the end
@@ -32,6 +35,7 @@ class LossHead {
   std::vector<Slot> slots_;
   int64_t chunk_rows_ = 0;
   Tensor logits_;                            // [chunk,V_padded], in training then their gradient
+  Fp8Copy input_, output_grad_;              // with room for the copies of a chunk; absent unless the head is in FP8
   Tensor row_max_, row_sum_, target_logit_;  // [chunk] f32
   Tensor part_max_;                          // [chunk] f32; with the vocabulary cut over ranks
   Tensor losses_;                            // [N] f32

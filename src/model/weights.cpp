@@ -187,6 +187,12 @@ void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Ar
     add(BlockLinear::up, &BlockParameters::up_weight);
     add(BlockLinear::down, &BlockParameters::down_weight);
   }
+  if (!fp8.has_head()) return;
+  Operand& head = views_.head().head;
+  head.fp8.values = arena.take(head.shape, fp8.input_dtype());
+  head.fp8.transposed = arena.take({head.shape[1], head.shape[0]}, fp8.input_dtype());
+  fp8.assign_head_weight(head.fp8);
+  head_copies_ = Copies::stale;
 }
 
 const BlockParameters& Weights::acquire(int64_t layer) const {
@@ -203,6 +209,7 @@ const BlockParameters& Weights::acquire(int64_t layer) const {
 void Weights::make_fp8_copies() const {
   for (size_t layer = 0; layer < copies_.size(); ++layer)
     if (copies_[layer] == Copies::stale && copied_[layer].front()) acquire(static_cast<int64_t>(layer));
+  if (head_copies_ == Copies::stale) acquire_head();
 }
 
 void Weights::wait_for(const Unit& unit) const {
@@ -212,6 +219,8 @@ void Weights::wait_for(const Unit& unit) const {
 const HeadParameters& Weights::acquire_head() const {
   wait_for(layout_.head);
   wait_for(layout_.embedding);  // which holds the head when the two are tied
+  if (head_copies_ == Copies::stale) backend_.run(kCompute, Quantise{.x = views_.head().head});
+  head_copies_ = Copies::made;
   return views_.head();
 }
 
@@ -237,6 +246,7 @@ void Weights::set(size_t index, Tensor masters) const {
 void Weights::gather(size_t index, Communicator& group) {
   const Bucket& bucket = layout_.buckets[index];
   std::ranges::fill(copies_, Copies::stale);
+  if (views_.head().head.fp8) head_copies_ = Copies::stale;
   if (bucket.own.count == bucket.all.count) return;
   const Tensor flat = views_.flat();
   backend_.wait(kDataParallel, backend_.record(kCompute, "own_weights_updated"));

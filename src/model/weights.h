@@ -38,7 +38,7 @@ struct EmbeddingParameters {
 
 struct HeadParameters {
   Tensor norm_weight, norm_bias;  // [C]
-  Tensor head;                    // [V_padded,C]; with tied embeddings the same memory as embedding.word
+  Operand head;                   // [V_padded,C]; with tied embeddings the same memory as embedding.word
 };
 
 // The part of a parameter that this rank's state buffers hold: elements of one of its local pieces.
@@ -100,6 +100,7 @@ class FlatViews {
   BlockParameters& block(int64_t layer) { return blocks_[static_cast<size_t>(layer)]; }
   const EmbeddingParameters& embedding() const { return embedding_; }
   const HeadParameters& head() const { return head_; }
+  HeadParameters& head() { return head_; }
 
  private:
   const FlatLayout& layout_;
@@ -115,14 +116,14 @@ class Weights {
   Weights(const FlatLayout& layout, const ModelSettings& model, Backend& backend, Tensor flat)
       : layout_(layout), views_(layout, model, flat, FlatBuffer::weights), backend_(backend), gathered_(layout.buckets.size()) {}
 
-  // Gives the matrices of the blocks FP8 copies. Those that are not stored here have them made from the masters, all of which
-  // are in `masters`.
+  // Gives the matrices of the blocks FP8 copies, and the LM head if it is to have them. Those that are not stored here have them
+  // made from the masters, all of which are in `masters`.
   void add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Arena& arena, Tensor masters);
 
   // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them. FP8 copies are made
   // when a block is first used after an update.
   const BlockParameters& acquire(int64_t layer) const;
-  void make_fp8_copies() const;  // of all blocks whose copies an update has left behind
+  void make_fp8_copies() const;  // all that an update has left behind
   const EmbeddingParameters& acquire_embedding() const { return wait_for(layout_.embedding), views_.embedding(); }
   const HeadParameters& acquire_head() const;
   const FlatViews& views() const { return views_; }
@@ -148,8 +149,9 @@ class Weights {
   const FlatLayout& layout_;
   FlatViews views_;
   Backend& backend_;
-  std::vector<Event> gathered_;                             // by bucket
-  mutable std::vector<Copies> copies_;                      // by layer; empty without FP8
+  std::vector<Event> gathered_;         // by bucket
+  mutable std::vector<Copies> copies_;  // by layer; empty without FP8
+  mutable Copies head_copies_ = Copies::made;
   std::vector<std::array<Operand, kBlockLinears>> copied_;  // by layer: what copies are made from, and the copies
 };
 

@@ -127,6 +127,7 @@ const Effect kEffects[] = {
     {"model.fp8_e4m3", "true"},
     {"model.fp8_recipe", "tensorwise"},
     {"model.fp8_params", "true"},
+    {"model.fp8_lm_head", "true"},
     {"model.fp8_wgrad", "false"},
     {"model.fp8_margin", "1"},
     {"model.fp8_interval", "2"},

@@ -116,6 +116,18 @@ class Fp8Training {
     resumed_run_repeats_the_uninterrupted_one(model);
   }
 
+  // The LM head in FP8 too: the first step is as near to bf16 as without, and different.
+  void makes_the_head_in_fp8_too(ModelSettings model) const {
+    const auto without = train(model, 4);
+    model.fp8.lm_head = true;
+    first_step_has_the_gradients_of_bf16(model);
+    const auto with = train(model, 4);
+    for (size_t step = 0; step < with.size(); ++step) EXPECT_NEAR(with[step].loss, without[step].loss, 5e-3 * without[step].loss);
+    EXPECT_NE(with.front().loss, without.front().loss);
+    evaluation_leaves_no_trace(model);
+    resumed_run_repeats_the_uninterrupted_one(model);
+  }
+
   void recompute_modes_give_equal_bits(ModelSettings model) const {
     constexpr int kSteps = 3;  // scaled by itself, by the first step, by two
     const auto expected = train(model, kSteps);

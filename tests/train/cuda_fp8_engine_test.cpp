@@ -54,6 +54,11 @@ TEST_F(CudaFp8Engine, WeightsInFp8OnlyTrainAlike) {
   for (const ModelSettings& model : training_.families()) training_.needs_no_wide_weights(model);
 }
 
+TEST_F(CudaFp8Engine, HeadCanBeInFp8Too) {
+  training_.makes_the_head_in_fp8_too(training_.gpt3());
+  training_.makes_the_head_in_fp8_too(training_.neox());
+}
+
 TEST_F(CudaFp8Engine, TensorsCanBeScaledByThemselves) { training_.scales_tensors_by_themselves(training_.gpt3()); }
 
 }  // namespace

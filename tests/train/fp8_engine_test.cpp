@@ -32,6 +32,11 @@ TEST(Fp8Engine, WeightsInFp8OnlyTrainAlike) {
   for (const ModelSettings& model : kTraining.families()) kTraining.needs_no_wide_weights(model);
 }
 
+TEST(Fp8Engine, HeadCanBeInFp8Too) {
+  kTraining.makes_the_head_in_fp8_too(kTraining.gpt3());
+  kTraining.makes_the_head_in_fp8_too(kTraining.neox());  // with a head of its own
+}
+
 TEST(Fp8Engine, TensorsCanBeScaledByThemselves) { kTraining.scales_tensors_by_themselves(kTraining.gpt3()); }
 
 }  // namespace
