@@ -57,7 +57,7 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
   activations_checkpoint_layers_per_pipeline: 50, seed: 40, resume_from_checkpoint: elsewhere, restore_from_path: start,
   overlap_p2p_comm: true,
   batch_p2p_comm: false, ub_tp_comm_overlap: true, enable_cuda_graph: true, fp8: true, fp8_hybrid: false, fp8_e4m3: true,
-  fp8_recipe: tensorwise, fp8_params: true, fp8_wgrad: false, fp8_margin: 51, fp8_interval: 52, fp8_amax_history_len: 53,
+  fp8_recipe: tensorwise, fp8_params: true, fp8_lm_head: true, fp8_wgrad: false, fp8_margin: 51, fp8_interval: 52, fp8_amax_history_len: 53,
   fp8_amax_compute_algo: most_recent, reduce_amax: false,
   nsys_profile: {enabled: true, trace: [osrt], start_step: 54, end_step: 55, ranks: [56], gen_shape: true},
   tokenizer: {library: sentencepiece, type: bpe, model: spm.model, vocab_file: vocab.json, merge_file: merges.txt},
