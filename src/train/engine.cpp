@@ -186,6 +186,11 @@ void Engine::restore_updates(int64_t updates) {
   }
 }
 
+void Engine::forget_scales() {
+  if (fp8_) fp8_->clear(backend_);
+  has_scales_ = false;
+}
+
 void Engine::begin(const StepInput& input) {
   static_assert(static_cast<int>(StepScalar::learning_rate) == 0 && static_cast<int>(StepScalar::inverse_targets) == 1);
   host_scalars_[0] = input.learning_rate;

@@ -81,6 +81,7 @@ class Engine {
   Tensor master(const Bucket& bucket, const OwnedPart& part) const;
   int64_t updates();                      // optimizer updates made
   void restore_updates(int64_t updates);  // after masters and moments were loaded: makes the weights from the masters
+  void forget_scales();                   // after that, where no FP8 scales were: they start anew
 
  private:
   // A step's results on their way to the host.

@@ -1,9 +1,15 @@
 #include "train/engine_checkpoint.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
 namespace trireme {
+namespace {
+
+constexpr const char* kScales = "fp8.";  // rows of the table begin so
+
+}  // namespace
 
 std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views, Backend& backend) {
   std::vector<CheckpointTensor> tensors;
@@ -67,6 +73,21 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
   return tensors;
 }
 
+ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector<CheckpointTensor>& wanted) {
+  std::map<std::string, Shape> stored;
+  for (const StoredShard& shard : manifest.shards)
+    for (const StoredTensor& tensor : shard.tensors)
+      if (tensor.name.starts_with(kScales)) stored.emplace(tensor.name, tensor.slice.global);
+  const auto is_scale = [](const CheckpointTensor& tensor) { return tensor.name.starts_with(kScales); };
+  const auto is_there = [&](const CheckpointTensor& tensor) {
+    const auto at = stored.find(tensor.name);
+    return !is_scale(tensor) || (at != stored.end() && at->second == tensor.slice.global);
+  };
+  if (std::ranges::all_of(wanted, is_there)) return ScalesFound::yes;
+  std::erase_if(wanted, is_scale);
+  return ScalesFound::no;
+}
+
 int64_t saved_bytes(const FlatLayout& layout) {
   constexpr int64_t kMasterAndMoments = 3;
   int64_t elements = 0;
@@ -91,7 +112,7 @@ void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSett
     stored.erase(found);
   }
   for (const auto& [name, shape] : stored)
-    if (!name.starts_with("first_moment.") && !name.starts_with("second_moment.") && !name.starts_with("fp8."))
+    if (!name.starts_with("first_moment.") && !name.starts_with("second_moment.") && !name.starts_with(kScales))
       throw UserError("{}={} has {}, which this model has not; its settings are in manifest.json there", key,
                       checkpoint.folder.string(), name);
 }

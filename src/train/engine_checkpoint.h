@@ -11,6 +11,11 @@ namespace trireme {
 // layer>.input and .output_grad.
 enum class CheckpointUse : uint8_t { load, save };
 std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, CheckpointUse use);
+
+// A run may go on in FP8 that began without, or with other settings of it: unless the checkpoint has all rows that are wanted, in
+// their shapes, they are taken out of `wanted`.
+enum class ScalesFound : uint8_t { no, yes };
+ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector<CheckpointTensor>& wanted);
 int64_t saved_bytes(const FlatLayout& layout);
 
 // The parameters alone, those of an engine or of a rank that holds all of them, without their padding rows.

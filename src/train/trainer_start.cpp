@@ -235,17 +235,24 @@ void Trainer::start() {
 
 bool Trainer::load_checkpoint_if_there() {
   if (!settings_.exp_manager.resume_if_exists) return false;
+  ScalesFound scales = ScalesFound::yes;
   const auto wanted = [&](const CheckpointManifest& manifest) {
     if (manifest.info.state.contains(kWeightsOnly))
       throw UserError("weights without optimizer state cannot be resumed; start a run with model.restore_from_path={}",
                       folder_.path().string());
-    return checkpoint_tensors(*engine_, CheckpointUse::load);
+    std::vector<CheckpointTensor> tensors = checkpoint_tensors(*engine_, CheckpointUse::load);
+    scales = keep_scales_if_there(manifest, tensors);
+    return tensors;
   };
   const NewestCheckpoint newest = load_newest(folder_.checkpoints(), wanted, &control_);
   for (const std::string& line : newest.skipped) warn(line);
   if (!newest.checkpoint) return false;
   const CheckpointInfo& info = newest.checkpoint->manifest.info;
   engine_->restore_updates(info.state.at("updates").get<int64_t>());
+  if (scales == ScalesFound::no) {
+    engine_->forget_scales();
+    warn("FP8 scales start anew: the checkpoint was saved without FP8, or with other settings of it");
+  }
   step_ = saved_step_ = info.step;
   consumed_samples_ = info.consumed_samples;
   validation_loss_ = info.validation_loss;
