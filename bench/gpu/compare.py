@@ -38,7 +38,7 @@ class Details:
     """What a case is measured by, beside its rates. memory: program -> GiB of (state, FP8 weights, the rest)."""
     memory: dict = dataclasses.field(default_factory=dict)
     flops: float = 0  # of the model for a token
-    peak: float = 0  # of the GPU in a second
+    peak: float | None = None  # TFLOP/s of the GPU, if they are known
 
 
 class RunFailed(Exception):
@@ -93,7 +93,7 @@ def ours(arguments, case, precision, log, details):
     tokens = int(micro_batch) * int(accumulation) * SEQUENCE
     details.memory['trireme'] = our_memory(log)
     details.flops = summary['flops_per_sample'] / SEQUENCE
-    details.peak = summary['peak_tflops_per_device'] * 1e12
+    details.peak = summary.get('peak_tflops_per_device')
     return {'trireme': tokens / summary['step_seconds']['median']}
 
 
@@ -117,8 +117,9 @@ def details_table(results, details):
              '| case | precision | program | TFLOP/s | MFU | state | FP8 weights | all else | total |', '|---' * 9 + '|']
     for key, of_case in details.items():
         for name, (state, copies, rest) in of_case.memory.items():
-            flops = median_of(results[key][name]) * of_case.flops
-            lines.append(f'| {key[0]} | {key[1]} | {name} | {flops / 1e12:.0f} | {flops / of_case.peak:.1%} | {state:.1f} | '
+            tflops = median_of(results[key][name]) * of_case.flops / 1e12
+            mfu = f'{tflops / of_case.peak:.1%}' if of_case.peak else '-'
+            lines.append(f'| {key[0]} | {key[1]} | {name} | {tflops:.0f} | {mfu} | {state:.1f} | '
                          f'{copies:.1f} | {rest:.1f} | {state + copies + rest:.1f} |')
     return '\n'.join(lines)
 

@@ -43,7 +43,7 @@ void mlp_backward(const Context& context, const BlockParameters& weights, const 
                                .weight = weights.down_weight,
                                .activation = gated ? Activation::none : gelu_of(context.model.activation),
                                .pre = gated ? Tensor{} : a.up,
-                               .input = a.activated.fp8 && !gated ? Input::made_again : Input::kept,
+                               .input = a.activated.fp8 && !gated ? ActivatedInput::made_again : ActivatedInput::kept,
                                .d_x = gated ? Operand(w.d_activated) : g.d_up,
                                .d_weight = grads.down_weight,
                                .d_bias = grads.down_bias});

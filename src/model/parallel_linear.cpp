@@ -182,7 +182,7 @@ void ParallelLinear::row_backward(const LinearBackward& op) const {
   }
   const Operand d_out = all_rows(op.d_out);
   LinearInputGrad inputs = input_grad(op, d_out, op.d_x);
-  if (op.input == Input::made_again) {
+  if (op.input == ActivatedInput::made_again) {
     CHECK(now);
     inputs.x = op.x;
     backend_.run(kCompute, inputs);

@@ -22,14 +22,15 @@ struct RowBuffers {
 };
 
 enum class WeightProducts : uint8_t { now, later };  // later: by the weight_grad calls
-enum class Input : uint8_t { kept, made_again };     // made_again: as activation(pre), which the gradient needs too
+// Whether the input of a row-parallel layer is there in backward, or made from what its gradient reads too, activation(pre).
+enum class ActivatedInput : uint8_t { kept, made_again };
 enum class TensorOverlap : uint8_t { whole, pieces };
 
 struct LinearBackward {
   Operand x, d_out, weight;
   Activation activation = Activation::none;  // that x came out of
   Tensor pre;
-  Input input = Input::kept;
+  ActivatedInput input = ActivatedInput::kept;
   Operand d_x;
   Tensor d_weight;
   Tensor d_bias;  // optional

@@ -170,14 +170,17 @@ Tensor FlatViews::parameter(size_t row) const {
 void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Arena& arena, Tensor masters) {
   copies_.assign(static_cast<size_t>(model.num_layers), Copies::stale);
   copied_.resize(copies_.size());
+  const auto take_copies = [&](Operand& weight) {
+    weight.fp8.values = arena.take(weight.shape, fp8.input_dtype());
+    weight.fp8.transposed = arena.take({weight.shape[1], weight.shape[0]}, fp8.input_dtype());
+  };
   std::optional<FlatViews> from;
   if (!layout_.stores_all_weights()) from.emplace(layout_, model, masters);
   for (const int64_t layer : fp8.layers()) {
     BlockParameters& block = views_.block(layer);
     const auto add = [&](BlockLinear linear, Operand BlockParameters::*which) {
       Operand& weight = block.*which;
-      weight.fp8.values = arena.take(weight.shape, fp8.input_dtype());
-      weight.fp8.transposed = arena.take({weight.shape[1], weight.shape[0]}, fp8.input_dtype());
+      take_copies(weight);
       fp8.assign_weight(layer, linear, weight.fp8);
       const Tensor& source = from ? from->block(layer).*which : weight;
       copied_[static_cast<size_t>(layer)][static_cast<size_t>(linear)] = Operand(source, weight.fp8, Wide::kept);
@@ -189,8 +192,7 @@ void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Ar
   }
   if (!fp8.has_head()) return;
   Operand& head = views_.head().head;
-  head.fp8.values = arena.take(head.shape, fp8.input_dtype());
-  head.fp8.transposed = arena.take({head.shape[1], head.shape[0]}, fp8.input_dtype());
+  take_copies(head);
   fp8.assign_head_weight(head.fp8);
   head_copies_ = Copies::stale;
 }

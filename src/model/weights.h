@@ -149,9 +149,9 @@ class Weights {
   const FlatLayout& layout_;
   FlatViews views_;
   Backend& backend_;
-  std::vector<Event> gathered_;         // by bucket
-  mutable std::vector<Copies> copies_;  // by layer; empty without FP8
-  mutable Copies head_copies_ = Copies::made;
+  std::vector<Event> gathered_;                             // by bucket
+  mutable std::vector<Copies> copies_;                      // by layer; empty without FP8
+  mutable Copies head_copies_ = Copies::made;               // those of the LM head, if it has any
   std::vector<std::array<Operand, kBlockLinears>> copied_;  // by layer: what copies are made from, and the copies
 };
 

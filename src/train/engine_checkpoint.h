@@ -16,6 +16,7 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
 // their shapes, they are taken out of `wanted`.
 enum class ScalesFound : uint8_t { no, yes };
 ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector<CheckpointTensor>& wanted);
+
 int64_t saved_bytes(const FlatLayout& layout);
 
 // The parameters alone, those of an engine or of a rank that holds all of them, without their padding rows.
