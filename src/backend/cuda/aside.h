@@ -1,5 +1,5 @@
-// A second stream, for small kernels that need nothing of the product launched with them: they run on the multiprocessors that
-// it leaves idle, instead of after it.
+// A second stream, for small kernels that need nothing of what is launched with them: they run on the multiprocessors that it
+// leaves idle, instead of after it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,11 +13,11 @@ class Aside {
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
-  // product(stream) and beside(another stream), both after what `stream` has so far and before what follows there.
-  template <class Product, class Beside>
-  void run(cudaStream_t stream, Product&& product, Beside&& beside) {
+  // work(stream) and beside(another stream), both after what `stream` has so far and before what follows there.
+  template <class Work, class Beside>
+  void run(cudaStream_t stream, Work&& work, Beside&& beside) {
     fork(stream);
-    product(stream);  // first, so that its tiles are placed first
+    work(stream);  // first, so that its blocks are placed first
     beside(stream_);
     join(stream);
   }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
+#include "backend/cuda/aside.h"
 #include "backend/cuda/kernel.cuh"
 
 namespace trireme {
@@ -46,16 +47,22 @@ __global__ void make_keys(int64_t N, int64_t first, int64_t rows, const int32_t*
   places[n] = static_cast<uint32_t>(n);
 }
 
-// The sorted places are cut into windows, so that a frequent token is summed by many blocks. A run of one key that lies in one
-// window is added to the table at once. Of longer ones each window leaves its part: that of a run which began in an earlier
-// window in `heads`, that of a run which goes on into the next window in `tails`; join_windows adds them in order.
-constexpr int kWindow = 128;
+// The sorted places are cut into windows, so that a frequent token is summed by many blocks, and few places by many. A run of one
+// key that lies in one window is added to the table at once. Of longer ones each window leaves its part: that of a run which
+// began in an earlier window in `heads`, that of a run which goes on into the next window in `tails`; join_windows adds them in
+// order.
+constexpr int kMostWindow = 128;
 constexpr int kBatch = 8;  // rows that are under way at once
 constexpr int kMostColumnThreads = 256;
+
+int window_of(int64_t N, int multiprocessors) {
+  return static_cast<int>(std::clamp<int64_t>(round_up(N / multiprocessors, kBatch), 2 * kBatch, kMostWindow));
+}
 
 template <class T>
 struct GradientArguments {
   int64_t N, C, rows;
+  int window;
   const uint32_t *keys, *places;  // [N], sorted by key
   DropoutArguments dropout;
   const T* d_out;        // [N,C]
@@ -81,9 +88,9 @@ __device__ void write_to(float* at, const float (&values)[W]) {
 
 template <class T, int W, bool kDropout>
 __global__ void __launch_bounds__(kMostColumnThreads) sum_windows(const GradientArguments<T> a) {
-  __shared__ uint32_t keys[kWindow + 2], places[kWindow];  // keys: with the neighbours of the window
-  const int64_t begin = int64_t{blockIdx.x} * kWindow;
-  const int count = static_cast<int>(min(int64_t{kWindow}, a.N - begin));
+  __shared__ uint32_t keys[kMostWindow + 2], places[kMostWindow];  // keys: with the neighbours of the window
+  const int64_t begin = int64_t{blockIdx.x} * a.window;
+  const int count = static_cast<int>(min(int64_t{a.window}, a.N - begin));
   const auto nothing = static_cast<uint32_t>(a.rows);
   for (int i = threadIdx.x; i < count + 2; i += blockDim.x) {
     const int64_t at = begin + i - 1;
@@ -131,7 +138,7 @@ __global__ void __launch_bounds__(kMostColumnThreads) sum_windows(const Gradient
 template <class T, int W>
 __global__ void __launch_bounds__(kMostColumnThreads) join_windows(const GradientArguments<T> a) {
   const int64_t column = (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * W;
-  const int64_t begin = int64_t{blockIdx.x} * kWindow, end = begin + kWindow;
+  const int64_t begin = int64_t{blockIdx.x} * a.window, end = begin + a.window;
   if (column >= a.C || end >= a.N) return;
   const uint32_t key = a.keys[end];
   const bool goes_on = a.keys[end - 1] == key, began_earlier = begin > 0 && a.keys[begin - 1] == key;
@@ -144,28 +151,29 @@ __global__ void __launch_bounds__(kMostColumnThreads) join_windows(const Gradien
     const auto head = Pack<float, W>::load(a.heads + window * a.C + column);
 #pragma unroll
     for (int k = 0; k < W; ++k) sum[k] += head[k];
-    const int64_t next = (window + 1) * kWindow;
+    const int64_t next = (window + 1) * a.window;
     if (next >= a.N || a.keys[next] != key) break;
   }
   add_to(a.table + key * a.C + column, sum);
 }
 
-// The scratch memory of one sort and the sums along it; used again for the next.
+// The scratch memory of one sort and the sums along it.
 struct Scratch {
+  int window;
   uint32_t *keys, *places, *sorted_keys, *sorted_places;  // [N]
   float *heads, *tails;                                   // [windows, C]
   void* sort;
   size_t sort_bytes;
   int64_t bytes = 0;  // of all
 
-  Scratch(void* memory, int64_t N, int64_t C) {
+  Scratch(void* memory, int64_t N, int64_t C, int multiprocessors) : window(window_of(N, multiprocessors)) {
     auto* base = static_cast<char*>(memory);
     const auto take = [&](int64_t size) {
       char* const taken = base == nullptr ? nullptr : base + bytes;
       bytes += round_up(size, Arena::kAlignment);
       return taken;
     };
-    const int64_t indices = N * size_of(DType::f32), sums = ceil_div(N, kWindow) * C * size_of(DType::f32);
+    const int64_t indices = N * size_of(DType::f32), sums = ceil_div(N, window) * C * size_of(DType::f32);
     for (uint32_t** list : {&keys, &places, &sorted_keys, &sorted_places}) *list = reinterpret_cast<uint32_t*>(take(indices));
     for (float** list : {&heads, &tails}) *list = reinterpret_cast<float*>(take(sums));
     sort_bytes = 0;
@@ -192,6 +200,7 @@ void add_rows(cudaStream_t stream, const EmbeddingBackward& op, const Tensor& in
   const GradientArguments<T> arguments{.N = N,
                                        .C = C,
                                        .rows = rows,
+                                       .window = scratch.window,
                                        .keys = scratch.sorted_keys,
                                        .places = scratch.sorted_places,
                                        .dropout = DropoutArguments::of(op.dropout),
@@ -202,7 +211,7 @@ void add_rows(cudaStream_t stream, const EmbeddingBackward& op, const Tensor& in
   with_width<T>(C, {op.d_out.data, table.data}, [&]<int W>(std::integral_constant<int, W>) {
     const int64_t packs = C / W;
     const int threads = narrow<int>(std::min<int64_t>(kMostColumnThreads, round_up(packs, kWarp)));
-    const dim3 grid(static_cast<unsigned>(blocks_for(N, kWindow)), static_cast<unsigned>(blocks_for(packs, threads)));
+    const dim3 grid(static_cast<unsigned>(blocks_for(N, scratch.window)), static_cast<unsigned>(blocks_for(packs, threads)));
     if (op.dropout.active())
       sum_windows<T, W, true><<<grid, threads, 0, stream>>>(arguments);
     else
@@ -245,7 +254,8 @@ void CudaBackend::run(Stream stream, const EmbeddingForward& op) {
 }
 
 int64_t CudaBackend::scratch_bytes(const EmbeddingBackward& op) const {
-  return Scratch(nullptr, op.d_out.shape[0], op.d_out.shape[1]).bytes;
+  const int64_t one = Scratch(nullptr, op.d_out.shape[0], op.d_out.shape[1], multiprocessors_).bytes;
+  return op.d_position ? 2 * one : one;
 }
 
 void CudaBackend::run(Stream stream, const EmbeddingBackward& op) {
@@ -254,10 +264,14 @@ void CudaBackend::run(Stream stream, const EmbeddingBackward& op) {
   CHECK_EQ(op.d_word.shape[1], C);
   CHECK(op.d_word.dtype == DType::f32);
   if (op.d_out.count() == 0) return;
-  const Scratch memory(scratch(scratch_bytes(op)), N, C);
+  auto* memory = static_cast<char*>(scratch(scratch_bytes(op)));
+  const Scratch for_words(memory, N, C, multiprocessors_);
   with_act(op.d_out.dtype, [&]<class T>(T) {
-    add_rows<T>(this->stream(stream), op, op.tokens, op.first_token, op.d_word, memory);
-    if (op.d_position) add_rows<T>(this->stream(stream), op, op.positions, 0, op.d_position, memory);
+    const auto add_words = [&](cudaStream_t where) { add_rows<T>(where, op, op.tokens, op.first_token, op.d_word, for_words); };
+    if (!op.d_position) return add_words(this->stream(stream));
+    const Scratch for_positions(memory + for_words.bytes, N, C, multiprocessors_);
+    aside_->run(this->stream(stream), add_words,
+                [&](cudaStream_t where) { add_rows<T>(where, op, op.positions, 0, op.d_position, for_positions); });
   });
 }
 
