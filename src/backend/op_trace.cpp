@@ -26,14 +26,23 @@ double covered(const std::vector<Interval>& intervals, double begin, double end)
   return sum;
 }
 
+// How much of the time intervals cover that are sorted by where they begin and may overlap.
+double covered(const std::vector<Interval>& intervals) {
+  double sum = 0, end = 0;
+  for (const Interval& interval : intervals) {
+    sum += std::max(0.0, interval.end - std::max(end, interval.begin));
+    end = std::max(end, interval.end);
+  }
+  return sum;
+}
+
 std::string stream_name(Stream stream) {
-  constexpr const char* kKinds[] = {"compute", "tensor parallel", "data parallel", "copies"};
+  constexpr const char* kKinds[] = {"compute", "tensor parallel", "data parallel", "copies", "weight products"};
   constexpr const char* kEdges[] = {"send forward", "receive forward", "send backward",  "receive backward",
                                     "ring send",    "ring receive",    "ring grad send", "ring grad receive"};
   if (stream.kind == StreamKind::pipeline) return kEdges[stream.edge];
   return kKinds[static_cast<size_t>(stream.kind)];
 }
-int thread_of(Stream stream) { return static_cast<int>(stream.kind) + stream.edge; }
 
 std::string name_of(const TracedCall& call) {
   return call.kind == Kind::collective ? fmt::format("{} {}", call.group, call.name) : call.name;
@@ -63,6 +72,14 @@ double OpTrace::step_seconds() const {
   return steps_.empty() ? 0 : sum / static_cast<double>(steps_.size());
 }
 
+double OpTrace::idle_seconds() const {
+  std::vector<Interval> running;
+  for (const TracedCall& call : calls_)
+    if (call.kind == Kind::op) running.push_back({call.begin, call.end});
+  std::ranges::sort(running, {}, &Interval::begin);
+  return step_seconds() - (steps_.empty() ? 0 : covered(running) / static_cast<double>(steps_.size()));
+}
+
 std::vector<OpTrace::Row> OpTrace::rows() const {
   std::vector<Interval> computing;
   for (const TracedCall& call : calls_)
@@ -77,7 +94,7 @@ std::vector<OpTrace::Row> OpTrace::rows() const {
     row.seconds += call.end - call.begin;
     row.flops += call.flops;
     row.bytes += call.bytes;
-    if (call.kind == Kind::collective) row.hidden += covered(computing, call.begin, call.end);
+    if (call.stream != kCompute) row.hidden += covered(computing, call.begin, call.end);
   }
   std::vector<Row> rows;
   const auto steps = static_cast<double>(steps_.size());
@@ -94,19 +111,17 @@ std::string OpTrace::table() const {
   std::string text = fmt::format("{:<26} {:>8} {:>10} {:>7} {:>9} {:>8} {:>8} {:>8} {:>7}\n", "op, per step", "calls", "ms",
                                  "share", "TFLOP/s", "of peak", "GB/s", "of copy", "hidden");
   const double step = step_seconds();
-  double computing = 0;
   for (const Row& row : rows()) {
     const bool is_op = row.kind == Kind::op;
-    if (is_op) computing += row.seconds;
     const double flops = row.flops / row.seconds, bytes = row.bytes / row.seconds;
     text += fmt::format("{:<26} {:>8.0f} {:>10.3f} {:>6.1f}% {:>9} {:>8} {:>8.1f} {:>8} {:>7}\n", row.name, row.calls,
                         1e3 * row.seconds, 100 * row.seconds / step, row.flops > 0 ? fmt::format("{:.3f}", flops * 1e-12) : "-",
                         row.flops > 0 ? share_of(flops, ceilings_.flops) : "-", bytes * 1e-9,
                         is_op ? share_of(bytes, ceilings_.bytes) : "-",
-                        is_op ? "" : fmt::format("{:.0f}%", 100 * row.hidden / row.seconds));
+                        is_op && row.hidden == 0 ? "" : fmt::format("{:.0f}%", 100 * row.hidden / row.seconds));
   }
-  text += fmt::format("{:<26} {:>8} {:>10.3f} {:>6.1f}%\n", "no op running", "", 1e3 * (step - computing),
-                      100 * (step - computing) / step);
+  text +=
+      fmt::format("{:<26} {:>8} {:>10.3f} {:>6.1f}%\n", "no op running", "", 1e3 * idle_seconds(), 100 * idle_seconds() / step);
   text += fmt::format("{} {} traced, {:.3f} ms each", steps_.size(), steps_.size() == 1 ? "step" : "steps", 1e3 * step);
   if (ceilings_.flops > 0)
     text += fmt::format("; measured here: products {:.3f} TFLOP/s, copies {:.1f} GB/s", ceilings_.flops * 1e-12,
@@ -119,7 +134,7 @@ nlohmann::ordered_json OpTrace::json() const {
   for (const Row& row : rows()) {
     nlohmann::ordered_json op = {
         {"name", row.name}, {"calls", row.calls}, {"seconds", row.seconds}, {"flops", row.flops}, {"bytes", row.bytes}};
-    if (row.kind == Kind::collective) op["hidden_seconds"] = row.hidden;
+    if (row.kind == Kind::collective || row.hidden > 0) op["hidden_seconds"] = row.hidden;
     ops.push_back(std::move(op));
   }
   return {{"steps", steps_.size()},
@@ -140,7 +155,7 @@ void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const st
   name_thread(kLayerThread, "layers");
   std::map<int, std::string> streams;
   for (const TracedCall& call : calls_)
-    if (call.kind != Kind::range) streams[thread_of(call.stream)] = stream_name(call.stream);
+    if (call.kind != Kind::range) streams[narrow<int>(number_of(call.stream))] = stream_name(call.stream);
   for (const auto& [thread, name] : streams) name_thread(thread, name);
   const auto slice = [&](int thread, const std::string& name, double begin, double end) -> nlohmann::json& {
     events.push_back(
@@ -154,7 +169,7 @@ void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const st
       slice(kLayerThread, call.number ? fmt::format("{} {}", call.name, *call.number) : call.name, call.begin, call.end);
       continue;
     }
-    nlohmann::json& event = slice(thread_of(call.stream), name_of(call), call.begin, call.end);
+    nlohmann::json& event = slice(narrow<int>(number_of(call.stream)), name_of(call), call.begin, call.end);
     event["args"]["bytes"] = call.bytes;
     if (seconds <= 0) continue;
     if (call.flops > 0) event["args"]["TFLOP/s"] = call.flops / seconds * 1e-12;

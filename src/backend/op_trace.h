@@ -48,10 +48,11 @@ class OpTrace {
     TracedCall::Kind kind = TracedCall::Kind::op;
     double calls = 0, seconds = 0;
     double flops = 0, bytes = 0;
-    double hidden = 0;  // of the seconds of a collective, those in which ops were running
+    double hidden = 0;  // of the seconds of what runs beside the compute stream, those in which its ops were running
   };
   std::vector<Row> rows() const;
   double step_seconds() const;  // of a traced step
+  double idle_seconds() const;  // of it, those in which no op was running
   size_t steps() const { return steps_.size(); }
 
   std::string table() const;

@@ -2,11 +2,12 @@
 // that one records and the other waits for. Every op and every collective names its stream.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace trireme {
 
-enum class StreamKind : uint8_t { compute, tp, dp, copy, pipeline };
+enum class StreamKind : uint8_t { compute, tp, dp, copy, weights, pipeline };
 
 struct Stream {
   StreamKind kind = StreamKind::compute;
@@ -18,12 +19,17 @@ inline constexpr Stream kCompute{StreamKind::compute};
 inline constexpr Stream kTensorParallel{StreamKind::tp};
 inline constexpr Stream kDataParallel{StreamKind::dp};
 inline constexpr Stream kCopy{StreamKind::copy};
+inline constexpr Stream kWeightProducts{StreamKind::weights};  // beside the rest of backward, which waits for none of them
 inline constexpr Stream kSendForward{StreamKind::pipeline, 0}, kReceiveForward{StreamKind::pipeline, 1};
 inline constexpr Stream kSendBackward{StreamKind::pipeline, 2}, kReceiveBackward{StreamKind::pipeline, 3};
 
 // Keys and values round the ring of context-parallel ranks, and their gradients.
 inline constexpr Stream kRingSend{StreamKind::pipeline, 4}, kRingReceive{StreamKind::pipeline, 5};
 inline constexpr Stream kRingGradSend{StreamKind::pipeline, 6}, kRingGradReceive{StreamKind::pipeline, 7};
+
+// For those who keep something for each stream: its number, below kStreams. Edges are those of the last kind.
+inline constexpr size_t kStreams = static_cast<size_t>(StreamKind::pipeline) + 8;
+inline size_t number_of(Stream stream) { return static_cast<size_t>(stream.kind) + static_cast<size_t>(stream.edge); }
 
 // A point in a stream. The name says what is true once it is reached: "gradients_reduced", "batch_on_device".
 struct Event {

@@ -35,6 +35,7 @@ class TracedBackend final : public Backend {
   void upload(Stream stream, const void* from, Tensor to) override { inner_.upload(stream, from, to); }
   void download(Stream stream, Tensor from, void* to) override { inner_.download(stream, from, to); }
   int64_t full_speed_rows() const override { return inner_.full_speed_rows(); }
+  bool has_room_beside(int64_t rows, int64_t columns) const override { return inner_.has_room_beside(rows, columns); }
   std::optional<DeviceMemory> device_memory() const override { return inner_.device_memory(); }
   std::string device_name() const override { return inner_.device_name(); }
   double measure_peak_tflops(DType dtype) override { return inner_.measure_peak_tflops(dtype); }

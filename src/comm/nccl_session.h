@@ -65,7 +65,7 @@ class NcclSession {
   const NcclLibrary& library_ = NcclLibrary::load();
   std::vector<NcclCommunicator*> communicators_;
   std::map<std::string, NcclFacts> groups_;
-  std::array<Ring<UnderWay>, 16> lines_;  // by stream
+  std::array<Ring<UnderWay>, kStreams> lines_;  // by stream
   Memory memory_;
   Tensor one_number_;
 };

@@ -108,9 +108,6 @@ class Progress final : public HostStreams {
   bool reached(const Event& event) const;
 
  private:
-  static constexpr int kEdges = 8;
-  static constexpr size_t kStreams = 5 * kEdges;  // kinds of streams, and the edges of one kind
-
   struct Entry {
     Call call;
     bool started = false;
@@ -122,7 +119,6 @@ class Progress final : public HostStreams {
     uint64_t enqueued = 0, done = 0;
   };
 
-  static size_t index_of(Stream stream);
   void run();
   void carry_out_calls();                                       // until it is stopped or fails
   void fail_with(std::exception_ptr error);                     // the mutex is held
@@ -130,7 +126,7 @@ class Progress final : public HostStreams {
   bool advance(Queue& queue);                                   // true if anything moved
   Entry blocking(Stream stream) const;                          // what the first call of the stream waits for
   std::string timeout_text(const Event& event, const Entry& entry) const;
-  bool is_reached(const Event& event) const { return queues_[index_of(event.stream)].done >= event.ticket; }
+  bool is_reached(const Event& event) const { return queues_[number_of(event.stream)].done >= event.ticket; }
 
   const Options options_;
   mutable std::mutex mutex_;

@@ -18,9 +18,7 @@ Stream StagedBackend::on_device(Stream stream) {
   return stream;
 }
 
-StagedBackend::Line& StagedBackend::line(Stream stream) {
-  return lines_[static_cast<size_t>(stream.kind) + static_cast<size_t>(stream.edge)];
-}
+StagedBackend::Line& StagedBackend::line(Stream stream) { return lines_[number_of(stream)]; }
 
 // The smallest free piece that is large enough. After the first step all sizes have been asked for.
 Tensor StagedBackend::stage(const Tensor& like) {

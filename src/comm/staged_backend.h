@@ -92,7 +92,7 @@ class StagedBackend final : public Backend {
   Backend& device_;
   DeviceStreams& streams_;
   Progress& progress_;
-  std::array<Line, 16> lines_;
+  std::array<Line, kStreams> lines_;
   std::vector<Slot> slots_;
 };
 

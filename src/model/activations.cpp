@@ -35,14 +35,14 @@ int64_t up_width(const ModelSettings& model, const Dims& d) { return is_gated(mo
 
 // Gradients that have no memory of their own, but lie where activations of the same block were. Backward makes the weight product
 // of `activated` before it writes d_up; then nobody reads `up` any more; and behind the mlp nobody reads d_up. FP8 products keep
-// no `activated`, and d_up lies where attention works; weight products that are put off need all of it later.
+// no `activated`, and d_up lies where attention works; weight products that are not made at once need all of it later.
 struct GradientPlaces {
   bool d_up_in_activated, d_qkv_in_up, d_attended_in_d_up;
 
-  GradientPlaces(const ModelSettings& model, const Dims& d, DeferredWeights deferred, const Fp8State* fp8)
-      : d_up_in_activated(deferred == DeferredWeights::no && fp8 == nullptr && !is_gated(model.activation)),
-        d_qkv_in_up(deferred == DeferredWeights::no && d.qkv_width() <= up_width(model, d)),
-        d_attended_in_d_up(deferred == DeferredWeights::no && fp8 == nullptr && d.H * d.D <= up_width(model, d)) {}
+  GradientPlaces(const ModelSettings& model, const Dims& d, WeightProducts when, const Fp8State* fp8)
+      : d_up_in_activated(when == WeightProducts::now && fp8 == nullptr && !is_gated(model.activation)),
+        d_qkv_in_up(when == WeightProducts::now && d.qkv_width() <= up_width(model, d)),
+        d_attended_in_d_up(when == WeightProducts::now && fp8 == nullptr && d.H * d.D <= up_width(model, d)) {}
 };
 
 Tensor front_of(const Tensor& memory, const Shape& shape) { return memory.reshaped({memory.count()}).flat_range(0, shape); }
@@ -137,6 +137,16 @@ void set_scales(BlockGradients& g, const Fp8State& fp8, int64_t layer) {
   fp8.assign_output_grad(layer, BlockLinear::down, g.d_mlp.fp8);
 }
 
+enum class BranchGradients : uint8_t { one, two };  // of both branches, or one each
+
+BlockGradients take_gradients(const ModelSettings& model, const Dims& d, DType dtype, BranchGradients branches, Arena& arena) {
+  const Tensor d_mlp = arena.take({d.R, d.C}, dtype);
+  return {.d_attention = branches == BranchGradients::one ? d_mlp : arena.take({d.R, d.C}, dtype),
+          .d_mlp = d_mlp,
+          .d_qkv = arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype),
+          .d_up = arena.take({d.N(), up_width(model, d)}, dtype)};
+}
+
 LinearInputs inputs_of(const BlockActivations& a) {
   return {.normed1 = a.normed1, .attended = a.attended, .normed2 = a.normed2, .activated = a.activated};
 }
@@ -171,10 +181,10 @@ BlockActivations make_block_activations(const ModelSettings& model, const Dims& 
 }
 
 BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, DType dtype, Backward backward,
-                                    DeferredWeights deferred, const Fp8State* fp8, const ModelMemory& memory) {
+                                    WeightProducts when, const Fp8State* fp8, const ModelMemory& memory) {
   Arena &work = memory.work, &passing = memory.passing;
   const auto stream = [&](Arena& arena) { return arena.take({d.R, d.C}, dtype); };
-  const GradientPlaces reuses(model, d, deferred, fp8);
+  const GradientPlaces reuses(model, d, when, fp8);
   BlockWorkspace w;
   w.branch1 = stream(work);  // the loss head reads them before there are logits
   w.branch2 = model.parallel_residual ? stream(work) : w.branch1;
@@ -187,9 +197,10 @@ BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& d, D
   w.d_normed2 = model.parallel_residual ? stream(work) : w.d_normed1;  // that of the mlp, which waits for attention's
   if (!reuses.d_attended_in_d_up) w.d_attended = take_attended(d, dtype, work);
   if (is_gated(model.activation)) w.d_activated = passing.take({d.N(), d.F}, dtype);
-  if (deferred == DeferredWeights::yes) return w;
+  if (when == WeightProducts::later) return w;
   const bool dropout = model.hidden_dropout > 0;
   w.branch_grads = dropout ? BranchGrads::written : BranchGrads::same_as_sum;
+  if (when == WeightProducts::beside) return w;
   const auto gradient = [&](const Tensor& made, int64_t width, Arena& copies) {
     return with_copies({made, {}, fp8 != nullptr ? Wide::scratch : Wide::kept}, d.N(), width, fp8, copies);
   };
@@ -211,13 +222,18 @@ Tensor attended_gradient(const Dims& d, const BlockWorkspace& w, const BlockGrad
   return w.d_attended ? w.d_attended : front_of(gradients.d_up, {d.B, d.T, d.H, d.D});
 }
 
-SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d, DType dtype, DeferredWeights deferred,
+SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& d, DType dtype, WeightProducts when,
                                       const Fp8State* fp8, const ModelMemory& memory) {
   Arena &work = memory.work, &passing = memory.passing;
-  SharedWorkspace shared{
-      .block = make_block_workspace(model, d, dtype, Backward::yes, deferred, fp8, memory), .fp8 = {}, .rebuilt = {}, .pool = {}};
+  SharedWorkspace shared{.block = make_block_workspace(model, d, dtype, Backward::yes, when, fp8, memory)};
+  if (when == WeightProducts::beside) {
+    CHECK(fp8 == nullptr && !recomputes_all(model) && !rebuilds_inputs(model));  // those work in memory that all layers share
+    const bool one = model.parallel_residual && model.hidden_dropout == 0;
+    for (int64_t i = 0; i < SharedWorkspace::kTurns; ++i)
+      shared.in_turn.push_back(take_gradients(model, d, dtype, one ? BranchGradients::one : BranchGradients::two, work));
+  }
   if (fp8 != nullptr) {
-    CHECK(deferred == DeferredWeights::no);
+    CHECK(when == WeightProducts::now);
     // Forward works where gradients come later.
     const Tensor& d_up = shared.block.gradients.d_up;
     shared.fp8 = {.state = fp8,
@@ -275,11 +291,7 @@ ActivationTable::ActivationTable(const ModelSettings& model, const Dims& dims, D
 
 ActivationTable::Later ActivationTable::make_later(const ModelSettings& model, const Dims& d, DType dtype, int64_t layer,
                                                    Arena& arena) const {
-  Later later;
-  later.gradients = {.d_attention = arena.take({d.R, d.C}, dtype),
-                     .d_mlp = arena.take({d.R, d.C}, dtype),
-                     .d_qkv = arena.take({d.B, d.T, d.H + 2 * d.G, d.D}, dtype),
-                     .d_up = arena.take({d.N(), up_width(model, d)}, dtype)};
+  Later later{.gradients = take_gradients(model, d, dtype, BranchGradients::two, arena), .inputs = {}};
   if (plan(layer).recomputed)
     later.inputs = take_inputs(d, dtype, arena);
   else if (rebuilds_)
@@ -297,6 +309,7 @@ BlockActivations ActivationTable::block(const Slots& at, int64_t layer, Pass pas
 
 BlockGradients ActivationTable::gradients(const Slots& at, int64_t layer) const {
   if (!later_.empty()) return later_[index(at.gradients, layer)].gradients;
+  if (!shared_.in_turn.empty()) return shared_.in_turn[static_cast<size_t>(layer % SharedWorkspace::kTurns)];
   BlockGradients gradients = shared_.block.gradients;
   const BlockActivations a = block(at, layer, Pass::backward);
   if (!gradients.d_up) gradients.d_up = a.activated;

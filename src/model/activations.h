@@ -60,7 +60,7 @@ struct BlockWorkspace {
   Tensor d_normed1, d_normed2;  // [R,C]; the same memory unless the residual is parallel
   Tensor d_attended;            // [B,T,H,D]; absent where it lies in the memory of d_up
   Tensor d_activated;           // [N,F], SwiGLU only
-  BlockGradients gradients;     // where weight products are made at once; see GradientPlaces for those that are absent
+  BlockGradients gradients;     // where weight products are made now; see GradientPlaces for those that are absent
   BranchGrads branch_grads = BranchGrads::written;
   RowBuffers rows;
   RingBuffers ring;
@@ -77,10 +77,8 @@ struct ModelMemory {
 };
 
 enum class Backward : uint8_t { no, yes };
-// With weight products put off, the gradients they need are kept for each layer.
-enum class DeferredWeights : uint8_t { no, yes };
 BlockWorkspace make_block_workspace(const ModelSettings& model, const Dims& dims, DType dtype, Backward backward,
-                                    DeferredWeights deferred, const Fp8State* fp8, const ModelMemory& memory);
+                                    WeightProducts when, const Fp8State* fp8, const ModelMemory& memory);
 
 // With FP8 products, backward makes the copies of inputs that it needs from what is kept anyway: norms from the sums,
 // activations from `up`. Beside the copies the tensors themselves are only worked in. All blocks share that memory.
@@ -97,12 +95,16 @@ BlockActivations make_block_activations(const ModelSettings& model, const Dims& 
 // Memory that all chunks of a stage share, because one of them works at a time.
 struct SharedWorkspace {
   BlockWorkspace block;
+  // Gradients that weight products beside backward read: layers take them in turn. A layer writes its own and one of the layer
+  // below, so that the products of the one above it may still be under way.
+  static constexpr int64_t kTurns = 3;
+  std::vector<BlockGradients> in_turn;
   Fp8Inputs fp8;
   LinearInputs rebuilt;                // what selective recompute leaves out, and FP8
   std::vector<BlockActivations> pool;  // of the recompute group that is being worked on
 };
 // `dims` of the chunk with the most layers.
-SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& dims, DType dtype, DeferredWeights deferred,
+SharedWorkspace make_shared_workspace(const ModelSettings& model, const Dims& dims, DType dtype, WeightProducts when,
                                       const Fp8State* fp8, const ModelMemory& memory);
 
 // Who asks for the activations of a block: with weight products put off, what is computed again for backward has memory of its

@@ -96,6 +96,7 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
   const NormKind kind = norm_kind(context.model.normalization);
   const bool writes = !parallel && w.branch_grads == BranchGrads::written;
   const Operand d_attention = context.linear.written(g.d_attention);
+  const Operand d_sum = parallel || writes ? Operand(w.d_sum) : d_attention;  // of the stream between the two norms
 
   mlp_backward(context, weights, grads, a, w, g, w.d_normed2);
   if (parallel) attention_backward(context, layer, weights, grads, a, w, g, w.d_normed1);
@@ -107,7 +108,7 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
                                                      .d_out = w.d_normed2,
                                                      .d_residual = d_out,
                                                      .dropout = context.attention_branch_dropout(layer),
-                                                     .d_sum = parallel || writes ? Operand(w.d_sum) : d_attention,
+                                                     .d_sum = d_sum,
                                                      .d_branch = writes ? d_attention : Operand{},
                                                      .d_weight = grads.norm2_weight,
                                                      .d_bias = grads.norm2_bias});
@@ -119,7 +120,7 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
                                                      .mean = a.mean1,
                                                      .rstd = a.rstd1,
                                                      .d_out = w.d_normed1,
-                                                     .d_residual = w.d_sum,
+                                                     .d_residual = d_sum,
                                                      .dropout = before.dropout,
                                                      .dropout2 = before.dropout2,
                                                      .d_sum = places.d_sum,
@@ -127,7 +128,7 @@ Tensor block_backward(const Context& context, int64_t layer, const BlockParamete
                                                      .d_branch2 = places.d_branch2,
                                                      .d_weight = grads.norm1_weight,
                                                      .d_bias = grads.norm1_bias});
-  return w.d_sum;
+  return places.d_sum;
 }
 
 void block_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a,

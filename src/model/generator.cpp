@@ -39,7 +39,7 @@ std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
 
   // One set of activations serves all layers: each reads its predecessor's stream before it writes its own.
   const BlockActivations a = make_block_activations(model_, d, dtype_, arena_);
-  const BlockWorkspace w = make_block_workspace(model_, d, dtype_, Backward::no, DeferredWeights::no, nullptr,
+  const BlockWorkspace w = make_block_workspace(model_, d, dtype_, Backward::no, WeightProducts::now, nullptr,
                                                 {arena_, arena_, arena_, arena_, arena_});
   embedding_forward(context, weights_.acquire_embedding(), a.sum1);
   PendingSum stream{.residual = a.sum1};

@@ -1,5 +1,7 @@
 #include "model/gpt.h"
 
+#include <array>
+
 namespace trireme {
 
 Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, const Dims& dims, DType dtype, Backend& backend,
@@ -97,7 +99,10 @@ void Gpt::backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, 
   Tensor d_sum = head_ ? head_->final_norm_backward(training, at.saved, weights.acquire_head(), grads.head(), w,
                                                     entered(training, at, dims_.L), g)
                        : received_gradient(training, at, d_output, g);
-  const bool finishes = when == WeightProducts::now;
+  const bool finishes = when != WeightProducts::later, beside = when == WeightProducts::beside;
+  constexpr int64_t kTurns = SharedWorkspace::kTurns;
+  std::array<Event, kTurns> events;
+  const auto products_made = [&](int64_t i) -> Event& { return events[static_cast<size_t>(i % kTurns)]; };
   if (finishes && has_head_) grads.finished_head();
   for (int64_t i = dims_.L - 1; i >= 0; --i) {
     const NamedRange range(backend_, "backward of layer", layer(i));
@@ -106,15 +111,22 @@ void Gpt::backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, 
     if (table_.plan(i).recomputed && ends_group) recompute(training, at, i, weights);
     if (table_.rebuilds()) block_rebuild(training, weights.acquire(layer(i)), a);
     const BlockGradients before = i > 0 ? table_.gradients(at, i - 1) : BlockGradients{};
+    const int64_t owner_of_before = i - 1 + kTurns;  // the layer whose gradients lay where those of the layer below come
+    if (beside && owner_of_before < dims_.L) backend_.wait(kCompute, products_made(owner_of_before));
     d_sum = block_backward(training, layer(i), weights.acquire(layer(i)), grads.block(layer(i)), a, w, g, d_sum,
                            entered(training, at, i), before);
     g = before;
-    if (finishes) grads.finished(layer(i));
+    if (beside) products_made(i) = backend_.record(kWeightProducts, "products_made");
+    if (finishes && !beside) grads.finished(layer(i));
   }
   if (embeds_)
     embedding_backward(training, grads.embedding(), d_sum);
   else
     backend_.run(kCompute, Copy{.from = d_sum, .to = d_input});
+  if (beside) {
+    backend_.wait(kCompute, products_made(0));
+    for (int64_t i = dims_.L - 1; i >= 0; --i) grads.finished(layer(i));
+  }
   if (finishes && first_of_stage_) grads.finished_embedding();
 }
 

@@ -125,7 +125,7 @@ Tensor LossHead::final_norm_backward(const Context& context, int64_t slot_index,
                                                      .d_branch2 = places.d_branch2,
                                                      .d_weight = grads.norm_weight,
                                                      .d_bias = grads.norm_bias});
-  return w.d_sum;
+  return places.d_sum;
 }
 
 }  // namespace trireme

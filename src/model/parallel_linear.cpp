@@ -27,6 +27,12 @@ LinearWeightGrad ParallelLinear::weight_grad(const LinearBackward& op, const Ope
   return {.sum = options_.weight_grads, .x = x, .d_out = d_out, .d_weight = op.d_weight, .d_bias = op.d_bias};
 }
 
+void ParallelLinear::run_weight_grad(const LinearWeightGrad& op) const {
+  if (options_.weight_products == WeightProducts::now) return backend_.run(kCompute, op);
+  backend_.wait(kWeightProducts, backend_.record(kCompute, "operands_made"));
+  backend_.run(kWeightProducts, op);
+}
+
 int64_t ParallelLinear::pieces_of(int64_t rows) {
   constexpr int64_t kMostPieces = 4;  // what the reference systems cut into
   return std::min(kMostPieces, rows);
@@ -147,13 +153,14 @@ void ParallelLinear::row_forward(LinearForward op) const {
 }
 
 void ParallelLinear::column_backward(const LinearBackward& op) const {
-  const bool now = options_.weight_products == WeightProducts::now, gathers = cuts_rows() && now;
+  const bool now = options_.weight_products != WeightProducts::later, gathers = cuts_rows() && now;
   const Tensor sums = row_sums(op.d_x);
   if (tp_.size() == 1) {
     backend_.run(kCompute, input_grad(op, op.d_out, op.d_x));
-    if (now) backend_.run(kCompute, weight_grad(op, op.x, op.d_out));
+    if (now) run_weight_grad(weight_grad(op, op.x, op.d_out));
     return;
   }
+  CHECK(options_.weight_products != WeightProducts::beside);
   const Event arrived = gathers ? start_gather(op.x) : Event{};
   backend_.run(kCompute, input_grad(op, op.d_out, sums));
   const Event summed = start_sum(sums, op.d_x);
@@ -163,7 +170,7 @@ void ParallelLinear::column_backward(const LinearBackward& op) const {
 }
 
 void ParallelLinear::row_backward(const LinearBackward& op) const {
-  const bool now = options_.weight_products == WeightProducts::now;
+  const bool now = options_.weight_products != WeightProducts::later;
   // Weight products first: d_x may take the place of x.
   if (cuts_rows() && in_pieces()) {
     const auto add_weights = [&](Tensor d_out, int64_t begin) {
@@ -188,7 +195,7 @@ void ParallelLinear::row_backward(const LinearBackward& op) const {
     backend_.run(kCompute, inputs);
     return backend_.run(kCompute, weight_grad(op, op.x, d_out));
   }
-  if (now) backend_.run(kCompute, weight_grad(op, op.x, d_out));
+  if (now) run_weight_grad(weight_grad(op, op.x, d_out));
   backend_.run(kCompute, inputs);
 }
 

@@ -21,7 +21,9 @@ struct RowBuffers {
   Tensor gathered, sums;  // [N,C]
 };
 
-enum class WeightProducts : uint8_t { now, later };  // later: by the weight_grad calls
+// When the gradients of weights are made: with the other gradients; beside them, on a stream of their own; or later, by the
+// weight_grad calls.
+enum class WeightProducts : uint8_t { now, beside, later };
 // Whether the input of a row-parallel layer is there in backward, or made from what its gradient reads too, activation(pre).
 enum class ActivatedInput : uint8_t { kept, made_again };
 enum class TensorOverlap : uint8_t { whole, pieces };
@@ -74,6 +76,7 @@ class ParallelLinear {
   bool cuts_rows() const { return static_cast<bool>(options_.rows.gathered); }
   bool in_pieces() const { return options_.overlap == TensorOverlap::pieces && tp_.size() > 1; }
   LinearWeightGrad weight_grad(const LinearBackward& op, const Operand& x, const Operand& d_out) const;
+  void run_weight_grad(const LinearWeightGrad& op) const;  // whose operands the compute stream has made
   static int64_t pieces_of(int64_t rows);
   static Piece piece(int64_t rows, int64_t number);
   // Calls product(rows gathered, where they are among the N rows) for all of them, as they come.

@@ -101,9 +101,9 @@ void Engine::add_chunks(Arenas& arenas) {
   const std::vector<Action> schedule = make_schedule(longest, shard.pp_rank);
   const auto dims = [&](int64_t chunk) { return dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard, chunk); };
   const Dims d = dims(0);  // all chunks of a stage are alike
-  const DeferredWeights deferred = longest.kind == ScheduleKind::zero_bubble ? DeferredWeights::yes : DeferredWeights::no;
+  weight_products_ = weight_products(longest.kind, d);
   const ModelMemory memory{arenas.activations, arenas.scratch, arenas.logits, arenas.work, arenas.passing};
-  workspace_ = make_shared_workspace(model, d, dtype, deferred, fp8(), memory);
+  workspace_ = make_shared_workspace(model, d, dtype, weight_products_, fp8(), memory);
   chunks_.reserve(static_cast<size_t>(shard.chunks));
   for (int64_t chunk = 0; chunk < shard.chunks; ++chunk)
     chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_needed(schedule, chunk), workspace_,
@@ -116,6 +116,14 @@ void Engine::add_chunks(Arenas& arenas) {
   batch_free_.resize(batches_.size());
   messages_.emplace(longest, model.batch_p2p_comm ? MessageBatches::yes : MessageBatches::no, backend_, *mesh_.pp,
                     Shape{d.R, d.C}, dtype, arenas.scratch);
+}
+
+// Beside other work where a small micro-batch leaves room, and where all that they read stays until they are done.
+WeightProducts Engine::weight_products(ScheduleKind schedule, const Dims& dims) const {
+  if (schedule == ScheduleKind::zero_bubble) return WeightProducts::later;
+  const bool keeps_inputs = !fp8_ && settings_.model.activations_checkpoint_granularity == RecomputeGranularity::none;
+  const bool beside = mesh_.size() == 1 && keeps_inputs && backend_.has_room_beside(dims.N(), dims.C);
+  return beside ? WeightProducts::beside : WeightProducts::now;
 }
 
 Pipeline Engine::pipeline(int64_t micro_batches) const {

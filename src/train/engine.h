@@ -109,6 +109,7 @@ class Engine {
   // Work that is the same in every step; `key` tells it from other such work.
   static constexpr uint64_t kClearing = ~uint64_t{0};
   bool repeats() const;
+  WeightProducts weight_products(ScheduleKind schedule, const Dims& dims) const;
   void repeat(uint64_t key, const std::function<void()>& work);
   void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;
@@ -134,6 +135,7 @@ class Engine {
   Tensor masters_;                       // [layout_.state_count] f32; absent in f32, where the weights are their own masters
   Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
   std::optional<Grads> grads_;
+  WeightProducts weight_products_ = WeightProducts::now;
   SharedWorkspace workspace_;
   std::vector<DeviceBatch> batches_;  // by slot
   std::vector<Event> batch_free_;     // by slot: its micro-batch is done with, the next may be copied there

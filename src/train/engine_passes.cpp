@@ -102,7 +102,7 @@ void Engine::enqueue(const Action& action) {
     case ActionKind::forward_only:
       return forward(action, Mode::evaluation);
     case ActionKind::backward:
-      return backward(action, WeightProducts::now);
+      return backward(action, weight_products_);
     case ActionKind::backward_input:
       return backward(action, WeightProducts::later);
     case ActionKind::backward_weight:

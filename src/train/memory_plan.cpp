@@ -68,6 +68,7 @@ RunMemory::RunMemory(const MemoryPlan& plan, Backend& backend)
     return Memory{.device = all.device, .block = block};
   };
   backend.set_scratch(kCompute, all.rows(0, std::max(plan.ops.others, plan.ops.attention)));
+  if (plan.ops.beside > 0) backend.set_scratch(kWeightProducts, all.rows(plan.beside_at(), plan.ops.beside));
   arenas = Arenas::like(plan.arenas, backend,
                         {.logits = from(plan.logits_at()), .work = from(plan.work_at()), .passing = from(plan.passing_at())});
 }

@@ -22,11 +22,13 @@ struct MemoryPlan {
 
   // Working memory of ops and blocks, and the logits, in one block of memory. Logits lie behind what the ops of the loss head
   // need; attention, which may need much more, and the rest of a block do not run while they are there, and work in their place.
-  // What passes between other ops than attention lies where attention works.
+  // What passes between other ops than attention lies where attention works. Weight products that go on beside all of that, but
+  // not beside the loss head, work behind it.
   int64_t logits_at() const { return round_up(ops.others, Arena::kAlignment); }
   int64_t passing_at() const { return logits_at(); }
   int64_t work_at() const { return round_up(std::max(ops.attention, passing_at() + arenas.passing.peak()), Arena::kAlignment); }
-  int64_t shared_scratch() const { return std::max(logits_at() + arenas.logits.peak(), work_at() + arenas.work.peak()); }
+  int64_t beside_at() const { return round_up(work_at() + arenas.work.peak(), Arena::kAlignment); }
+  int64_t shared_scratch() const { return std::max(logits_at() + arenas.logits.peak(), beside_at() + ops.beside); }
 
   // Rows of the table: label and bytes, in the order of a step.
   std::vector<std::pair<std::string, int64_t>> rows() const;

@@ -87,6 +87,23 @@ TEST(OpTrace, SaysHowMuchOfACollectiveIsHiddenBehindOps) {
   FAIL() << "the collective has no row";
 }
 
+TEST(OpTrace, CountsOpsBesideOthersOnce) {
+  CountingMachine machine;
+  OpTrace trace;
+  trace.begin_step(0, machine.backend);
+  trace.add({.name = "norm", .stream = kCompute, .begin = 10, .end = 12});
+  trace.add({.name = "product", .stream = kWeightProducts, .begin = 11, .end = 15});  // 11 to 12 and 14 to 15 beside another
+  trace.add({.name = "norm", .stream = kCompute, .begin = 14, .end = 16});
+  trace.end_step(machine.backend);
+  EXPECT_EQ(trace.idle_seconds(), trace.step_seconds() - 6);  // 10 to 16
+  for (const OpTrace::Row& row : trace.rows()) {
+    EXPECT_EQ(row.seconds, 4) << row.name;
+    EXPECT_EQ(row.hidden, row.name == "product" ? 2 : 0);
+  }
+  EXPECT_NE(trace.table().find("50%"), std::string::npos) << trace.table();
+  EXPECT_EQ(trace.json().at("ops").at(0).contains("hidden_seconds"), trace.rows()[0].name == "product");
+}
+
 TEST(OpTrace, WritesWhatChromeReads) {
   const TemporaryFolder folder;
   CountingMachine machine;

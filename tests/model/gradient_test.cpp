@@ -45,7 +45,7 @@ class Model {
         layout_(FlatLayout::of(settings_)),
         weights_(layout_, settings_, backend_, parameters_.take({layout_.count}, DType::f64)),
         grads_(layout_, settings_, backend_, mesh_, parameters_.take({layout_.count}, DType::f64), {}),
-        workspace_(make_shared_workspace(settings_, dims_, DType::f64, DeferredWeights::no, nullptr, memory())),
+        workspace_(make_shared_workspace(settings_, dims_, DType::f64, WeightProducts::now, nullptr, memory())),
         gpt_(settings_, {}, 0, dims_, DType::f64, backend_, mesh_, {1, 1, 1, 0}, workspace_, memory()),
         scalars_(parameters_.take({kStepScalars}, DType::f64)) {
     for (const Bucket& bucket : layout_.buckets)

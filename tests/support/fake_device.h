@@ -55,7 +55,7 @@ class FakeDevice final : public Backend, public DeviceStreams {
   std::string description() const override { return "a device that is none"; }
 
   bool reached(const Event& event) const override {
-    return lines_[index(event.stream)].done.load(std::memory_order_acquire) >= event.ticket;
+    return lines_[number_of(event.stream)].done.load(std::memory_order_acquire) >= event.ticket;
   }
   void* native(Stream) const override { return nullptr; }
   void set_watch(Watch watch) override { watch_ = std::move(watch); }
@@ -70,8 +70,7 @@ class FakeDevice final : public Backend, public DeviceStreams {
     std::thread thread;
   };
 
-  static size_t index(Stream stream) { return static_cast<size_t>(stream.kind) + static_cast<size_t>(stream.edge); }
-  Line& line(Stream stream) { return lines_[index(stream)]; }
+  Line& line(Stream stream) { return lines_[number_of(stream)]; }
 
   static void enqueue(Line& line, std::function<void()> task) {
     {
@@ -111,7 +110,7 @@ class FakeDevice final : public Backend, public DeviceStreams {
 
   CpuBackend cpu_;
   Watch watch_;
-  std::array<Line, 12> lines_;
+  std::array<Line, kStreams> lines_;
 };
 
 }  // namespace trireme

@@ -103,6 +103,23 @@ TEST(CudaEngine, TwoRunsGiveEqualBits) {
   }
 }
 
+// What has little work for the device makes its weight products beside the rest of backward, unless it computes things again.
+// More layers than memory that they take in turn, and than events that are kept.
+TEST(CudaEngine, WeightProductsBesideBackwardChangeNoBit) {
+  SKIP_WITHOUT_GPU();
+  ModelSettings model = with_wide_heads(small_model());
+  model.num_layers = 24;
+  ASSERT_TRUE(make_cuda_backend()->has_room_beside(model.micro_batch_size * model.encoder_seq_length, model.hidden_size));
+  const auto beside = train(model, Precision::bf16, make_cuda_backend(), 8);
+  model.activations_checkpoint_granularity = RecomputeGranularity::full;
+  model.activations_checkpoint_method = RecomputeMethod::uniform;
+  const auto now = train(model, Precision::bf16, make_cuda_backend(), 8);
+  for (size_t step = 0; step < now.size(); ++step) {
+    EXPECT_EQ(beside[step].loss, now[step].loss) << "step " << step;
+    EXPECT_EQ(beside[step].grad_norm, now[step].grad_norm) << "step " << step;
+  }
+}
+
 // Full recompute runs the same kernels again. Selective rebuilds GELU from the stored, rounded input, which the fused product did
 // not round: equal up to that.
 TEST(CudaEngine, RecomputeModesGiveTheSameLosses) {

@@ -10,6 +10,7 @@
 #include "backend/reference/reference_backend.h"
 #include "support/allocation_counter.h"
 #include "support/engine_fixture.h"
+#include "support/late_backend.h"
 #include "support/scribbling_backend.h"
 
 namespace trireme {
@@ -71,6 +72,55 @@ TEST(EngineTest, ResultsCanBeReadOneStepLate) {
     EXPECT_EQ(got[step].loss, expected[step].loss) << step;
     EXPECT_EQ(got[step].grad_norm, expected[step].grad_norm) << step;
     EXPECT_GT(got[step].done_at, step > 0 ? got[step - 1].done_at : 0);
+  }
+}
+
+// Five layers, so that all memory which layers take in turn is taken again.
+std::vector<ModelSettings> models_of_five_layers() {
+  ModelSettings gpt3 = small_model();
+  gpt3.num_layers = 5;
+  ModelSettings dropout = gpt3, parallel = gpt3, llama = gpt3;
+  dropout.hidden_dropout = 0.1;
+  parallel.parallel_residual = true;
+  parallel.share_embeddings_and_output_weights = false;
+  ModelSettings parallel_dropout = parallel;
+  parallel_dropout.hidden_dropout = 0.1;
+  llama.normalization = Normalization::rmsnorm;
+  llama.activation = MlpActivation::swiglu;
+  llama.bias = false;
+  return {gpt3, dropout, parallel, parallel_dropout, llama};
+}
+
+// Weight products beside the rest of backward find their operands and are done in time, however late they begin.
+TEST(EngineTest, WeightProductsBesideBackwardChangeNoBit) {
+  for (const ModelSettings& model : models_of_five_layers()) {
+    const auto settings = settings_of(model, Precision::bf16);
+    const auto cpu = [] { return std::make_unique<ScribblingBackend>(std::make_unique<CpuBackend>(2)); };
+    auto backend = std::make_unique<LateBackend>(cpu());
+    const LateBackend& late = *backend;
+    EngineFixture beside(settings, std::move(backend)), now(settings, cpu());
+    const auto batches = batches_of(model, model.micro_batch_size, 4);
+    for (int step = 0; step < 3; ++step) {
+      const StepResult got = beside.step(batches, 3e-3), expected = now.step(batches, 3e-3);
+      EXPECT_EQ(got.loss, expected.loss) << step;
+      EXPECT_EQ(got.grad_norm, expected.grad_norm) << step;
+    }
+    const auto products_of_layer = 4u, micro_batches = 2u, steps = 3u;
+    EXPECT_EQ(late.put_off_in_all(), 5 * products_of_layer * micro_batches * steps);
+    EXPECT_EQ(late.left(), 0u);
+  }
+}
+
+// What layers share while they compute something again would be overwritten before late products have read it.
+TEST(EngineTest, WeightProductsAreMadeNowWhereInputsAreMadeAgain) {
+  ModelSettings model = small_model();
+  for (const auto granularity : {RecomputeGranularity::selective, RecomputeGranularity::full}) {
+    model.activations_checkpoint_granularity = granularity;
+    auto backend = std::make_unique<LateBackend>(std::make_unique<CpuBackend>(2));
+    const LateBackend& late = *backend;
+    EngineFixture engine(settings_of(model, Precision::bf16), std::move(backend));
+    engine.step(batches_of(model, model.micro_batch_size, 4), 3e-3);
+    EXPECT_EQ(late.put_off_in_all(), 0u);
   }
 }
 

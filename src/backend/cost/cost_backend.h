@@ -37,7 +37,8 @@ OpRecord record_of(Stream stream, const Op& op) {
 
 // The most that ops of a kind need at once.
 struct ScratchPeaks {
-  int64_t attention = 0, others = 0;
+  int64_t attention = 0, others = 0;  // of the compute stream
+  int64_t beside = 0;                 // of weight products beside it
   int64_t most() const { return std::max(attention, others); }
 };
 
@@ -64,6 +65,7 @@ class CostBackend final : public Backend {
   void upload(Stream, const void*, Tensor) override {}
   void download(Stream, Tensor, void*) override {}
   int64_t full_speed_rows() const override { return target_.full_speed_rows(); }
+  bool has_room_beside(int64_t rows, int64_t columns) const override { return target_.has_room_beside(rows, columns); }
   std::string description() const override { return "cost: counts, computes nothing"; }
 
   const ScratchPeaks& scratch_peaks() const { return scratch_peaks_; }
@@ -73,7 +75,9 @@ class CostBackend final : public Backend {
   void record_op(Stream stream, const Op& op) {
     log_.add(record_of(stream, op));
     constexpr bool kAttention = std::is_same_v<Op, AttentionForward> || std::is_same_v<Op, AttentionBackward>;
-    int64_t& peak = kAttention ? scratch_peaks_.attention : scratch_peaks_.others;
+    int64_t& peak = stream == kWeightProducts ? scratch_peaks_.beside
+                    : kAttention              ? scratch_peaks_.attention
+                                              : scratch_peaks_.others;
     peak = std::max(peak, target_.scratch_bytes(op));
   }
 

@@ -40,14 +40,19 @@ CudaBackend::CudaBackend(int device) : device_(device) {
 CudaBackend::~CudaBackend() { cudaDeviceSynchronize(); }
 
 void CudaBackend::set_scratch(Stream stream, Tensor scratch) {
-  CHECK(stream == kCompute);
+  CHECK(stream == kCompute || stream == kWeightProducts);
   CHECK(scratch.dtype == DType::u8);
-  scratch_ = scratch;
+  (stream == kCompute ? scratch_ : scratch_beside_) = scratch;
 }
 
-void* CudaBackend::scratch(int64_t bytes) const {
-  CHECK(bytes <= scratch_.bytes());
-  return scratch_.data;
+void* CudaBackend::scratch(Stream stream, int64_t bytes) const {
+  const Tensor& memory = stream == kCompute ? scratch_ : scratch_beside_;
+  CHECK(bytes <= memory.bytes());
+  return memory.data;
+}
+
+bool CudaBackend::has_room_beside(int64_t rows, int64_t columns) const {
+  return cuda::product_tiles(rows, columns) < 2 * multiprocessors_;  // the last of the rounds fills only a part of them
 }
 
 void CudaBackend::repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) {

@@ -67,6 +67,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   void download(Stream stream, Tensor from, void* to) override;
   bool runs_ahead() const override { return true; }
   int64_t full_speed_rows() const override { return 8192; }
+  bool has_room_beside(int64_t rows, int64_t columns) const override;
   bool has_fp8() const override { return capability_ >= 89; }
   std::optional<DeviceMemory> device_memory() const override;
   std::string device_name() const override { return name_; }
@@ -85,8 +86,9 @@ class CudaBackend final : public Backend, public DeviceStreams {
     if (written.fp8) run(where, Quantise{.x = written});
   }
 
-  // The scratch memory of the compute stream, the only one with ops; at least `bytes` of it.
-  void* scratch(int64_t bytes) const;
+  // Scratch memory of a stream, at least `bytes` of it.
+  void* scratch(Stream stream, int64_t bytes) const;
+  void* scratch(int64_t bytes) const { return scratch(kCompute, bytes); }
 
   int device_ = 0;
   int multiprocessors_ = 0;
@@ -100,7 +102,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   std::unique_ptr<cuda::Replays> replays_;
   std::unique_ptr<cuda::StepTuning> step_tuning_;  // while it lasts
   std::unique_ptr<cuda::Times> times_;
-  Tensor scratch_;
+  Tensor scratch_, scratch_beside_;  // of the compute stream, and of the weight products beside it
 };
 
 }  // namespace trireme

@@ -54,6 +54,7 @@ GemmPlan& Gemm::plan_for(const Product& product, const ProductOperands& operands
 void Gemm::tune(GemmPlan& plan, const Product& product, const ProductOperands& operands, const GemmPlace& where) {
   constexpr size_t kFinalists = 5;
   announce_tuning(product);
+  CUDA_CHECK(cudaDeviceSynchronize());  // candidates are timed while no other stream has work
   plan.finalists = tuned_algorithms(plan, product, operands, where);
   plan.finalists.resize(std::min(plan.finalists.size(), keeps_finalists_ ? kFinalists : 1));
   plan.algorithm = plan.finalists.front();

@@ -91,7 +91,7 @@ void CudaBackend::run(Stream where, const LinearInputGrad& op) {
 
 void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
   const int64_t N = op.x.shape[0], I = op.x.shape[1], O = op.d_out.shape[1];
-  char* workspace = static_cast<char*>(scratch(scratch_bytes(op)));
+  char* workspace = static_cast<char*>(scratch(where, scratch_bytes(op)));
   Product product{.m = I, .n = O, .k = N, .b_transposed = Transposed::yes, .a = op.x.dtype, .b = op.x.dtype, .out = DType::f32};
   cuda::ProductOperands operands{.a = op.x.data, .b = op.d_out.data, .d = op.d_weight.data};
   if (in_fp8(op.x, op.d_out)) {
@@ -110,8 +110,7 @@ void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
   };
   // A product of fewer tiles than there are multiprocessors leaves some idle. One of few rows is over before another stream
   // begins.
-  constexpr int64_t kTileRows = 128, kTileColumns = 256;
-  if (ceil_div(I, kTileRows) * ceil_div(O, kTileColumns) < multiprocessors_ && N >= full_speed_rows())
+  if (where == kCompute && cuda::product_tiles(I, O) < multiprocessors_ && N >= full_speed_rows())
     return aside_->run(stream(where), multiply, add_sums);
   multiply(stream(where));
   add_sums(stream(where));

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 
+#include "base/error.h"
 #include "tensor/dtype.h"
 
 namespace trireme::cuda {
@@ -26,5 +27,11 @@ struct Product {
   uint32_t alignment = 16;  // of all operands, in bytes
   auto operator<=>(const Product&) const = default;
 };
+
+// Blocks that make a product of so many rows and columns, each one tile of the size that the library's kernels have most often.
+inline int64_t product_tiles(int64_t rows, int64_t columns) {
+  constexpr int64_t kTileRows = 128, kTileColumns = 256;
+  return ceil_div(rows, kTileRows) * ceil_div(columns, kTileColumns);
+}
 
 }  // namespace trireme::cuda

@@ -11,21 +11,28 @@ Streams::Streams() {
   int lowest = 0, highest = 0;
   CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (Line& line : lines_) {
-    CUDA_CHECK(cudaStreamCreateWithPriority(&line.stream, cudaStreamNonBlocking, highest));  // what runs aside comes after
-    for (cudaEvent_t& event : line.events) CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    const bool beside = &line == &this->line(kWeightProducts);  // what runs beside others comes after them
+    CUDA_CHECK(cudaStreamCreateWithPriority(&line.stream, cudaStreamNonBlocking, beside ? lowest : highest));
+    for (Points* points : {&line.points, &line.points_in_graph})
+      for (cudaEvent_t& event : points->events) CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
 }
 
 Streams::~Streams() {
   for (const Line& line : lines_) {
-    for (const cudaEvent_t event : line.events) cudaEventDestroy(event);
+    for (const Points* points : {&line.points, &line.points_in_graph})
+      for (const cudaEvent_t event : points->events) cudaEventDestroy(event);
     cudaStreamDestroy(line.stream);
   }
 }
 
 Event Streams::record(Stream stream, const char* name) {
   Line& here = line(stream);
-  const Event event{.name = name, .stream = stream, .ticket = ++here.recorded};
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  CUDA_CHECK(cudaStreamIsCapturing(here.stream, &status));
+  const bool in_graph = status != cudaStreamCaptureStatusNone;
+  const uint64_t ticket = in_graph ? ++here.points_in_graph.recorded | kInGraph : ++here.points.recorded;
+  const Event event{.name = name, .stream = stream, .ticket = ticket};
   CUDA_CHECK(cudaEventRecord(at(event), here.stream));
   return event;
 }

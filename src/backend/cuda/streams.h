@@ -26,20 +26,26 @@ class Streams {
 
  private:
   // Events are used in turn. One that has been used again stands for a later point of its stream, so that waiting for it is
-  // waiting a little longer, never too short.
+  // waiting a little longer, never too short. Points in work that is being recorded as a graph are no points in time: they have
+  // events of their own, and tickets with the highest bit set.
   static constexpr size_t kEvents = 64;
-  struct Line {
-    cudaStream_t stream = nullptr;
+  static constexpr uint64_t kInGraph = uint64_t{1} << 63;
+  struct Points {
     std::array<cudaEvent_t, kEvents> events{};
     uint64_t recorded = 0;
   };
-  static constexpr size_t kLines = 12;
-  static size_t index(Stream stream) { return static_cast<size_t>(stream.kind) + static_cast<size_t>(stream.edge); }
-  const Line& line(Stream stream) const { return lines_[index(stream)]; }
-  Line& line(Stream stream) { return lines_[index(stream)]; }
-  cudaEvent_t at(const Event& event) const { return line(event.stream).events[event.ticket % kEvents]; }
+  struct Line {
+    cudaStream_t stream = nullptr;
+    Points points, points_in_graph;
+  };
+  const Line& line(Stream stream) const { return lines_[number_of(stream)]; }
+  Line& line(Stream stream) { return lines_[number_of(stream)]; }
+  cudaEvent_t at(const Event& event) const {
+    const Line& there = line(event.stream);
+    return ((event.ticket & kInGraph) != 0 ? there.points_in_graph : there.points).events[event.ticket % kEvents];
+  }
 
-  std::array<Line, kLines> lines_;
+  std::array<Line, kStreams> lines_;
   DeviceStreams::Watch watch_;
 };
 
