@@ -1,7 +1,9 @@
 // A backend with room for weight products beside the compute stream, which does them as late as it may: when that stream waits
-// for them. Operands that are overwritten too early, and results that are read too early, give other results here.
+// for them. While they are put off it fills all the memory that they may work in with rubbish (NaNs). Operands that are
+// overwritten too early, results that are read too early, and memory that is not theirs alone give other results here.
 #pragma once
 
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -14,19 +16,23 @@ class LateBackend final : public Backend {
  public:
   explicit LateBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
 
-#define TRIREME_LATE_OP(Op)                                        \
-  void run(Stream stream, const Op& op) override {                 \
-    if (stream != kWeightProducts) return inner_->run(stream, op); \
-    put_off_.push_back([this, op] { inner_->run(kCompute, op); }); \
-    put_off_in_all_ += 1;                                          \
-  }                                                                \
-  int64_t scratch_bytes(const Op& op) const override { return inner_->scratch_bytes(op); }
+#define TRIREME_LATE_OP(Op)                                                  \
+  void run(Stream stream, const Op& op) override {                           \
+    if (stream != kWeightProducts) return inner_->run(stream, op);           \
+    std::memset(scratch_.data, 0xff, static_cast<size_t>(scratch_.bytes())); \
+    put_off_.push_back([this, op] { inner_->run(kCompute, op); });           \
+    put_off_in_all_ += 1;                                                    \
+  }                                                                          \
+  int64_t scratch_bytes(const Op& op) const override { return inner_->scratch_bytes(op) + kMore; }
   TRIREME_OPS(TRIREME_LATE_OP)
 #undef TRIREME_LATE_OP
 
   // Ops of the inner backend run one after the other, so that one scratch memory does for both streams.
   void set_scratch(Stream stream, Tensor scratch) override {
-    if (stream == kCompute) inner_->set_scratch(stream, scratch);
+    if (stream == kCompute)
+      inner_->set_scratch(stream, scratch);
+    else
+      scratch_ = scratch;
   }
   Event record(Stream stream, const char* name) override {
     if (stream != kWeightProducts) return inner_->record(stream, name);
@@ -48,7 +54,10 @@ class LateBackend final : public Backend {
   size_t left() const { return put_off_.size(); }  // those that nobody has waited for yet
 
  private:
+  static constexpr int64_t kMore = int64_t{64} << 10;
+
   std::unique_ptr<Backend> inner_;
+  Tensor scratch_;  // of what is put off
   std::deque<std::function<void()>> put_off_;
   uint64_t done_ = 0;
   size_t put_off_in_all_ = 0;
