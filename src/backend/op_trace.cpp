@@ -110,7 +110,7 @@ std::string OpTrace::table() const {
   if (steps_.empty()) return "no step was traced: the run was too short\n";
   std::string text = fmt::format("{:<26} {:>8} {:>10} {:>7} {:>9} {:>8} {:>8} {:>8} {:>7}\n", "op, per step", "calls", "ms",
                                  "share", "TFLOP/s", "of peak", "GB/s", "of copy", "hidden");
-  const double step = step_seconds();
+  const double step = step_seconds(), idle = idle_seconds();
   for (const Row& row : rows()) {
     const bool is_op = row.kind == Kind::op;
     const double flops = row.flops / row.seconds, bytes = row.bytes / row.seconds;
@@ -120,8 +120,7 @@ std::string OpTrace::table() const {
                         is_op ? share_of(bytes, ceilings_.bytes) : "-",
                         is_op && row.hidden == 0 ? "" : fmt::format("{:.0f}%", 100 * row.hidden / row.seconds));
   }
-  text +=
-      fmt::format("{:<26} {:>8} {:>10.3f} {:>6.1f}%\n", "no op running", "", 1e3 * idle_seconds(), 100 * idle_seconds() / step);
+  text += fmt::format("{:<26} {:>8} {:>10.3f} {:>6.1f}%\n", "no op running", "", 1e3 * idle, 100 * idle / step);
   text += fmt::format("{} {} traced, {:.3f} ms each", steps_.size(), steps_.size() == 1 ? "step" : "steps", 1e3 * step);
   if (ceilings_.flops > 0)
     text += fmt::format("; measured here: products {:.3f} TFLOP/s, copies {:.1f} GB/s", ceilings_.flops * 1e-12,

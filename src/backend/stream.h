@@ -19,7 +19,7 @@ inline constexpr Stream kCompute{StreamKind::compute};
 inline constexpr Stream kTensorParallel{StreamKind::tp};
 inline constexpr Stream kDataParallel{StreamKind::dp};
 inline constexpr Stream kCopy{StreamKind::copy};
-inline constexpr Stream kWeightProducts{StreamKind::weights};  // beside the rest of backward, which waits for none of them
+inline constexpr Stream kWeightProducts{StreamKind::weights};  // those that go on beside the rest of backward
 inline constexpr Stream kSendForward{StreamKind::pipeline, 0}, kReceiveForward{StreamKind::pipeline, 1};
 inline constexpr Stream kSendBackward{StreamKind::pipeline, 2}, kReceiveBackward{StreamKind::pipeline, 3};
 
@@ -29,7 +29,8 @@ inline constexpr Stream kRingGradSend{StreamKind::pipeline, 6}, kRingGradReceive
 
 // For those who keep something for each stream: its number, below kStreams. Edges are those of the last kind.
 inline constexpr size_t kStreams = static_cast<size_t>(StreamKind::pipeline) + 8;
-inline size_t number_of(Stream stream) { return static_cast<size_t>(stream.kind) + static_cast<size_t>(stream.edge); }
+constexpr size_t number_of(Stream stream) { return static_cast<size_t>(stream.kind) + static_cast<size_t>(stream.edge); }
+static_assert(number_of(kRingGradReceive) < kStreams);
 
 // A point in a stream. The name says what is true once it is reached: "gradients_reduced", "batch_on_device".
 struct Event {

@@ -153,24 +153,23 @@ void ParallelLinear::row_forward(LinearForward op) const {
 }
 
 void ParallelLinear::column_backward(const LinearBackward& op) const {
-  const bool now = options_.weight_products != WeightProducts::later, gathers = cuts_rows() && now;
+  const bool puts_off = options_.weight_products == WeightProducts::later, gathers = cuts_rows() && !puts_off;
   const Tensor sums = row_sums(op.d_x);
   if (tp_.size() == 1) {
     backend_.run(kCompute, input_grad(op, op.d_out, op.d_x));
-    if (now) run_weight_grad(weight_grad(op, op.x, op.d_out));
+    if (!puts_off) run_weight_grad(weight_grad(op, op.x, op.d_out));
     return;
   }
-  CHECK(options_.weight_products != WeightProducts::beside);
   const Event arrived = gathers ? start_gather(op.x) : Event{};
   backend_.run(kCompute, input_grad(op, op.d_out, sums));
   const Event summed = start_sum(sums, op.d_x);
   if (gathers) backend_.wait(kCompute, arrived);
-  if (now) backend_.run(kCompute, weight_grad(op, gathers ? gathered(op.x) : op.x, op.d_out));
+  if (!puts_off) backend_.run(kCompute, weight_grad(op, gathers ? gathered(op.x) : op.x, op.d_out));
   backend_.wait(kCompute, summed);
 }
 
 void ParallelLinear::row_backward(const LinearBackward& op) const {
-  const bool now = options_.weight_products != WeightProducts::later;
+  const bool puts_off = options_.weight_products == WeightProducts::later;
   // Weight products first: d_x may take the place of x.
   if (cuts_rows() && in_pieces()) {
     const auto add_weights = [&](Tensor d_out, int64_t begin) {
@@ -183,19 +182,19 @@ void ParallelLinear::row_backward(const LinearBackward& op) const {
       part.pre = rows_of(op.pre, begin, d_out.shape[0]);
       backend_.run(kCompute, part);
     };
-    if (!now) return gather_in_pieces(op.d_out, write_inputs);
+    if (puts_off) return gather_in_pieces(op.d_out, write_inputs);
     gather_in_pieces(op.d_out, add_weights);
     return for_gathered(op.d_out, [&](int64_t, Tensor d_out, int64_t begin) { write_inputs(d_out, begin); });
   }
   const Operand d_out = all_rows(op.d_out);
   LinearInputGrad inputs = input_grad(op, d_out, op.d_x);
   if (op.input == ActivatedInput::made_again) {
-    CHECK(now);
+    CHECK(!puts_off);
     inputs.x = op.x;
     backend_.run(kCompute, inputs);
     return backend_.run(kCompute, weight_grad(op, op.x, d_out));
   }
-  if (now) run_weight_grad(weight_grad(op, op.x, d_out));
+  if (!puts_off) run_weight_grad(weight_grad(op, op.x, d_out));
   backend_.run(kCompute, inputs);
 }
 

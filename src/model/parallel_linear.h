@@ -47,7 +47,9 @@ class ParallelLinear {
     GradSum weight_grads = GradSum::adds;  // what the gradients of weights do with what is there
   };
   ParallelLinear(Backend& backend, Communicator& tp) : ParallelLinear(backend, tp, Options{}) {}
-  ParallelLinear(Backend& backend, Communicator& tp, const Options& options) : backend_(backend), tp_(tp), options_(options) {}
+  ParallelLinear(Backend& backend, Communicator& tp, const Options& options) : backend_(backend), tp_(tp), options_(options) {
+    CHECK(tp.size() == 1 || options.weight_products != WeightProducts::beside);  // what is gathered for them does not stay
+  }
 
   void column_forward(LinearForward op) const;
   void row_forward(LinearForward op) const;

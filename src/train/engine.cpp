@@ -118,7 +118,8 @@ void Engine::add_chunks(Arenas& arenas) {
                     Shape{d.R, d.C}, dtype, arenas.scratch);
 }
 
-// Beside other work where a small micro-batch leaves room, and where all that they read stays until they are done.
+// Beside other work where a small micro-batch leaves room, where all that they read stays until they are done, and where no other
+// rank waits for what they make.
 WeightProducts Engine::weight_products(ScheduleKind schedule, const Dims& dims) const {
   if (schedule == ScheduleKind::zero_bubble) return WeightProducts::later;
   const bool keeps_inputs = !fp8_ && settings_.model.activations_checkpoint_granularity == RecomputeGranularity::none;

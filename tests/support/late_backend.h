@@ -48,6 +48,7 @@ class LateBackend final : public Backend {
   void download(Stream stream, Tensor from, void* to) override { inner_->download(stream, from, to); }
   int64_t full_speed_rows() const override { return inner_->full_speed_rows(); }
   bool has_room_beside(int64_t, int64_t) const override { return true; }
+  bool has_fp8() const override { return inner_->has_fp8(); }
   std::string description() const override { return inner_->description(); }
 
   size_t put_off_in_all() const { return put_off_in_all_; }

@@ -25,6 +25,14 @@ std::vector<StepResult> train(const ModelSettings& model, Precision precision, s
   return results;
 }
 
+void expect_equal_bits(const std::vector<StepResult>& got, const std::vector<StepResult>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t step = 0; step < got.size(); ++step) {
+    EXPECT_EQ(got[step].loss, expected[step].loss) << "step " << step;
+    EXPECT_EQ(got[step].grad_norm, expected[step].grad_norm) << "step " << step;
+  }
+}
+
 ModelSettings gpt3() {
   ModelSettings model = small_model();
   model.hidden_dropout = 0.1;
@@ -95,11 +103,7 @@ TEST(CudaEngine, TwoRunsGiveEqualBits) {
   model.attention_dropout = 0.1;
   for (const Precision precision : {Precision::f32, Precision::bf16}) {
     const auto first = train(model, precision, make_cuda_backend(), 10);
-    const auto second = train(model, precision, make_cuda_backend(), 10);
-    for (size_t step = 0; step < first.size(); ++step) {
-      EXPECT_EQ(first[step].loss, second[step].loss) << "step " << step;
-      EXPECT_EQ(first[step].grad_norm, second[step].grad_norm) << "step " << step;
-    }
+    expect_equal_bits(train(model, precision, make_cuda_backend(), 10), first);
   }
 }
 
@@ -113,11 +117,7 @@ TEST(CudaEngine, WeightProductsBesideBackwardChangeNoBit) {
   const auto beside = train(model, Precision::bf16, make_cuda_backend(), 8);
   model.activations_checkpoint_granularity = RecomputeGranularity::full;
   model.activations_checkpoint_method = RecomputeMethod::uniform;
-  const auto now = train(model, Precision::bf16, make_cuda_backend(), 8);
-  for (size_t step = 0; step < now.size(); ++step) {
-    EXPECT_EQ(beside[step].loss, now[step].loss) << "step " << step;
-    EXPECT_EQ(beside[step].grad_norm, now[step].grad_norm) << "step " << step;
-  }
+  expect_equal_bits(beside, train(model, Precision::bf16, make_cuda_backend(), 8));
 }
 
 // Full recompute runs the same kernels again. Selective rebuilds GELU from the stored, rounded input, which the fused product did

@@ -113,10 +113,12 @@ TEST(EngineTest, WeightProductsBesideBackwardChangeNoBit) {
 
 // What layers share while they compute something again would be overwritten before late products have read it.
 TEST(EngineTest, WeightProductsAreMadeNowWhereInputsAreMadeAgain) {
-  ModelSettings model = small_model();
-  for (const auto granularity : {RecomputeGranularity::selective, RecomputeGranularity::full}) {
-    model.activations_checkpoint_granularity = granularity;
-    auto backend = std::make_unique<LateBackend>(std::make_unique<CpuBackend>(2));
+  ModelSettings selective = small_model(), full = selective, fp8 = selective;
+  selective.activations_checkpoint_granularity = RecomputeGranularity::selective;
+  full.activations_checkpoint_granularity = RecomputeGranularity::full;
+  fp8.fp8.enabled = true;
+  for (const ModelSettings& model : {selective, full, fp8}) {
+    auto backend = std::make_unique<LateBackend>(std::make_unique<ReferenceBackend>());
     const LateBackend& late = *backend;
     EngineFixture engine(settings_of(model, Precision::bf16), std::move(backend));
     engine.step(batches_of(model, model.micro_batch_size, 4), 3e-3);

@@ -47,10 +47,10 @@ __global__ void make_keys(int64_t N, int64_t first, int64_t rows, const int32_t*
   places[n] = static_cast<uint32_t>(n);
 }
 
-// The sorted places are cut into windows, so that a frequent token is summed by many blocks, and few places by many. A run of one
-// key that lies in one window is added to the table at once. Of longer ones each window leaves its part: that of a run which
-// began in an earlier window in `heads`, that of a run which goes on into the next window in `tails`; join_windows adds them in
-// order.
+// The sorted places are cut into windows, one for a block: so many that a frequent token is summed by several, and that few
+// places keep the device busy too. A run of one key that lies in one window is added to the table at once. Of longer ones each
+// window leaves its part: that of a run which began in an earlier window in `heads`, that of a run which goes on into the next
+// window in `tails`; join_windows adds them in order.
 constexpr int kMostWindow = 128;
 constexpr int kBatch = 8;  // rows that are under way at once
 constexpr int kMostColumnThreads = 256;
