@@ -76,10 +76,15 @@ TcpConnection& TcpConnection::operator=(TcpConnection&& other) noexcept {
 TcpConnection TcpConnection::open(const std::vector<std::string>& addresses, int port, std::chrono::seconds limit) {
   const SteadyClock::time_point end = SteadyClock::now() + limit;
   const addrinfo hints{.ai_flags = AI_NUMERICSERV, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  std::string unknown;
   do {
+    unknown.clear();
     for (const std::string& name : addresses) {
       addrinfo* found = nullptr;
-      if (::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) continue;
+      if (const int error = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0) {
+        unknown += fmt::format("; {} has no address here ({})", name, ::gai_strerror(error));
+        continue;
+      }
       const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, ::freeaddrinfo);
       for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
         const int descriptor = connect_to(*address, std::min(end, SteadyClock::now() + std::chrono::seconds(2)));
@@ -88,7 +93,7 @@ TcpConnection TcpConnection::open(const std::vector<std::string>& addresses, int
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));  // whoever listens may not be there yet
   } while (SteadyClock::now() < end);
-  throw Failure("nobody answers at {}, port {}", fmt::join(addresses, " or "), port);
+  throw Failure("nobody answers at {}, port {}{}", fmt::join(addresses, " or "), port, unknown);
 }
 
 void TcpConnection::close() {

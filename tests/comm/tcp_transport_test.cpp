@@ -106,6 +106,13 @@ TEST(TcpTransportTest, MessagesOfAnyLengthComeInOrder) {
   });
 }
 
+TEST(TcpTransportTest, NamesWithoutAnAddressAreTold) {
+  const std::string name(300, 'x');  // too long for one, so that nobody is asked for it
+  const std::string message = message_of<Failure>([&] { TcpConnection::open({"127.0.0.1", name}, 1, std::chrono::seconds(0)); });
+  EXPECT_TRUE(message.starts_with("nobody answers at 127.0.0.1 or " + name + ", port 1; " + name + " has no address here ("))
+      << message;
+}
+
 TEST(TcpTransportTest, CollectivesRunOverIt) {
   on_ranks(4, [](Transport& transport) {
     Progress progress({.timeout = std::chrono::seconds(60)});
