@@ -27,7 +27,7 @@ Tensor StagedBackend::stage(const Tensor& like) {
     if (!slot.used && slot.bytes >= like.bytes() && (best == nullptr || slot.bytes < best->bytes)) best = &slot;
   if (best == nullptr) {
     const auto bytes = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(like.bytes(), 4096))));
-    best = &slots_.emplace_back(Slot{device_.allocate_host(bytes), bytes});
+    best = &slots_.emplace_back(Slot{inner_.allocate_host(bytes), bytes});
   }
   best->used = true;
   return {best->memory.block.get(), like.dtype, like.shape, Device::host};
@@ -53,8 +53,8 @@ void StagedBackend::enqueue(Call call, std::span<const StagedCopy> downloads, st
   Line& here = line(call.stream);
   const Event before{.name = "staged", .stream = call.stream, .ticket = progress_.enqueued(call.stream)};
   if (writes_what_is_read(here, downloads) || progress_.reached(before)) land(before);
-  for (const StagedCopy& copy : downloads) device_.download(call.stream, copy.device, copy.host.data);
-  call.event = device_.record(call.stream, "staged");
+  for (const StagedCopy& copy : downloads) inner_.download(call.stream, copy.device, copy.host.data);
+  call.event = inner_.record(call.stream, "staged");
   progress_.enqueue(call);
   UnderWay& added = here.calls.push_back({.number = progress_.enqueued(call.stream), .downloads = {}, .uploads = {}});
   std::ranges::copy(downloads, added.downloads.begin());
@@ -69,41 +69,41 @@ void StagedBackend::land(const Event& event) {
   for (; !here.calls.empty() && here.calls.front().number <= event.ticket; here.calls.pop_front()) {
     const UnderWay& done = here.calls.front();
     for (const StagedCopy& copy : done.uploads)
-      if (copy.device) device_.upload(event.stream, copy.host.data, copy.device);
+      if (copy.device) inner_.upload(event.stream, copy.host.data, copy.device);
     release(done.downloads);
     release(done.uploads);
   }
-  here.landed = device_.record(event.stream, "landed");
+  here.landed = inner_.record(event.stream, "landed");
 }
 
 Event StagedBackend::record(Stream stream, const char* name) {
-  if (!is_carried(stream)) return device_.record(stream, name);
+  if (!is_carried(stream)) return inner_.record(stream, name);
   return {.name = name, .stream = stream, .ticket = progress_.enqueued(stream)};
 }
 
 void StagedBackend::wait(Stream stream, const Event& event) {
   if (stream == event.stream) return;
-  if (!is_carried(event.stream)) return device_.wait(stream, event);
+  if (!is_carried(event.stream)) return inner_.wait(stream, event);
   land(event);
-  device_.wait(stream, line(event.stream).landed);
+  inner_.wait(stream, line(event.stream).landed);
 }
 
 void StagedBackend::note_time(Stream stream, double* seconds) {
   if (is_carried(stream))
     progress_.note_time(stream, seconds);
   else
-    device_.note_time(stream, seconds);
+    inner_.note_time(stream, seconds);
 }
 
 void StagedBackend::collect_times() {
-  device_.collect_times();
+  inner_.collect_times();
   progress_.collect_times();
 }
 
 void StagedBackend::synchronize(const Event& event) {
-  if (!is_carried(event.stream)) return device_.synchronize(event);
+  if (!is_carried(event.stream)) return inner_.synchronize(event);
   land(event);
-  device_.synchronize(line(event.stream).landed);
+  inner_.synchronize(line(event.stream).landed);
 }
 
 }  // namespace trireme

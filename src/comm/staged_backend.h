@@ -14,8 +14,8 @@
 #include <array>
 #include <vector>
 
-#include "backend/backend.h"
 #include "backend/device_streams.h"
+#include "backend/forwarding_backend.h"
 #include "base/ring.h"
 #include "comm/progress.h"
 
@@ -26,10 +26,10 @@ struct StagedCopy {
   Tensor device, host;
 };
 
-class StagedBackend final : public Backend {
+class StagedBackend final : public ForwardingBackend {
  public:
   StagedBackend(Backend& device, DeviceStreams& streams, Progress& progress)
-      : device_(device), streams_(streams), progress_(progress) {}
+      : ForwardingBackend(device), streams_(streams), progress_(progress) {}
 
   // Memory of the host for a tensor like this one; given back when the call that it is staged for is done.
   Tensor stage(const Tensor& like);
@@ -42,29 +42,19 @@ class StagedBackend final : public Backend {
   void wait(Stream stream, const Event& event) override;
   void synchronize(const Event& event) override;
   void note_time(Stream stream, double* seconds) override;
-  void read_times() override { device_.read_times(); }
   void collect_times() override;
 
-#define TRIREME_PASS_ON(Op)                                                              \
-  void run(Stream stream, const Op& op) override { device_.run(on_device(stream), op); } \
-  int64_t scratch_bytes(const Op& op) const override { return device_.scratch_bytes(op); }
-  TRIREME_OPS(TRIREME_PASS_ON)
-#undef TRIREME_PASS_ON
-  void set_scratch(Stream stream, Tensor scratch) override { device_.set_scratch(stream, scratch); }
-  Memory allocate(int64_t bytes) override { return device_.allocate(bytes); }
-  Memory allocate_host(int64_t bytes) override { return device_.allocate_host(bytes); }
-  bool runs_ahead() const override { return device_.runs_ahead(); }
-  void begin_range(const char* name, std::optional<int64_t> number) override { device_.begin_range(name, number); }
-  void end_range() override { device_.end_range(); }
-  void set_profiling(Profiling profiling) override { device_.set_profiling(profiling); }
-  void upload(Stream stream, const void* from, Tensor to) override { device_.upload(on_device(stream), from, to); }
-  void download(Stream stream, Tensor from, void* to) override { device_.download(on_device(stream), from, to); }
-  int64_t full_speed_rows() const override { return device_.full_speed_rows(); }
-  double measure_peak_tflops(DType dtype) override { return device_.measure_peak_tflops(dtype); }
-  bool has_fp8() const override { return device_.has_fp8(); }
-  std::optional<DeviceMemory> device_memory() const override { return device_.device_memory(); }
-  std::string device_name() const override { return device_.device_name(); }
-  std::string description() const override { return device_.description(); }
+#define TRIREME_CHECK_STREAM(Op) \
+  void run(Stream stream, const Op& op) override { inner_.run(on_device(stream), op); }
+  TRIREME_OPS(TRIREME_CHECK_STREAM)
+#undef TRIREME_CHECK_STREAM
+  void upload(Stream stream, const void* from, Tensor to) override { inner_.upload(on_device(stream), from, to); }
+  void download(Stream stream, Tensor from, void* to) override { inner_.download(on_device(stream), from, to); }
+
+  // The host takes part in every step, so that nothing is launched as one, and ops have one stream.
+  void repeat(Stream, uint64_t, const std::function<void()>& enqueue) override { enqueue(); }
+  void tune_repeated_work() override {}
+  bool has_room_beside(int64_t, int64_t) const override { return false; }
 
  private:
   using Copies = std::array<StagedCopy, Communicator::kMostMessages>;
@@ -89,7 +79,6 @@ class StagedBackend final : public Backend {
   void land(const Event& event);  // waits for the calls up to there and copies up what they made
   void release(const Copies& copies);
 
-  Backend& device_;
   DeviceStreams& streams_;
   Progress& progress_;
   std::array<Line, kStreams> lines_;

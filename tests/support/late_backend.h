@@ -8,48 +8,41 @@
 #include <functional>
 #include <memory>
 
-#include "backend/backend.h"
+#include "backend/forwarding_backend.h"
 
 namespace trireme {
 
-class LateBackend final : public Backend {
+class LateBackend final : public ForwardingBackend {
  public:
-  explicit LateBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  explicit LateBackend(std::unique_ptr<Backend> inner) : ForwardingBackend(*inner), owned_(std::move(inner)) {}
 
 #define TRIREME_LATE_OP(Op)                                                  \
   void run(Stream stream, const Op& op) override {                           \
-    if (stream != kWeightProducts) return inner_->run(stream, op);           \
+    if (stream != kWeightProducts) return inner_.run(stream, op);            \
     std::memset(scratch_.data, 0xff, static_cast<size_t>(scratch_.bytes())); \
-    put_off_.push_back([this, op] { inner_->run(kCompute, op); });           \
+    put_off_.push_back([this, op] { inner_.run(kCompute, op); });            \
     put_off_in_all_ += 1;                                                    \
   }                                                                          \
-  int64_t scratch_bytes(const Op& op) const override { return inner_->scratch_bytes(op) + kMore; }
+  int64_t scratch_bytes(const Op& op) const override { return inner_.scratch_bytes(op) + kMore; }
   TRIREME_OPS(TRIREME_LATE_OP)
 #undef TRIREME_LATE_OP
 
   // Ops of the inner backend run one after the other, so that one scratch memory does for both streams.
   void set_scratch(Stream stream, Tensor scratch) override {
     if (stream == kCompute)
-      inner_->set_scratch(stream, scratch);
+      inner_.set_scratch(stream, scratch);
     else
       scratch_ = scratch;
   }
   Event record(Stream stream, const char* name) override {
-    if (stream != kWeightProducts) return inner_->record(stream, name);
+    if (stream != kWeightProducts) return inner_.record(stream, name);
     return {.name = name, .stream = stream, .ticket = done_ + put_off_.size()};
   }
   void wait(Stream stream, const Event& event) override {
-    if (event.stream != kWeightProducts) return stream == kWeightProducts ? void() : inner_->wait(stream, event);
+    if (event.stream != kWeightProducts) return stream == kWeightProducts ? void() : inner_.wait(stream, event);
     for (; done_ < event.ticket; ++done_, put_off_.pop_front()) put_off_.front()();
   }
-  void synchronize(const Event& event) override { inner_->synchronize(event); }
-  Memory allocate(int64_t bytes) override { return inner_->allocate(bytes); }
-  void upload(Stream stream, const void* from, Tensor to) override { inner_->upload(stream, from, to); }
-  void download(Stream stream, Tensor from, void* to) override { inner_->download(stream, from, to); }
-  int64_t full_speed_rows() const override { return inner_->full_speed_rows(); }
   bool has_room_beside(int64_t, int64_t) const override { return true; }
-  bool has_fp8() const override { return inner_->has_fp8(); }
-  std::string description() const override { return inner_->description(); }
 
   size_t put_off_in_all() const { return put_off_in_all_; }
   size_t left() const { return put_off_.size(); }  // those that nobody has waited for yet
@@ -57,7 +50,7 @@ class LateBackend final : public Backend {
  private:
   static constexpr int64_t kMore = int64_t{64} << 10;
 
-  std::unique_ptr<Backend> inner_;
+  std::unique_ptr<Backend> owned_;
   Tensor scratch_;  // of what is put off
   std::deque<std::function<void()>> put_off_;
   uint64_t done_ = 0;

@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/traced_backend.h"
 #include "comm/local_transport.h"
 #include "comm/traced.h"
 #include "support/engine_fixture.h"
 #include "support/scribbling_backend.h"
+#include "support/traced_backend.h"
 
 namespace trireme {
 
