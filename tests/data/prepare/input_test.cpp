@@ -1,6 +1,7 @@
 // Files, compressed streams, archives and ranks: what prepare reads, and whose it is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
