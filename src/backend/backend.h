@@ -66,7 +66,7 @@ class Backend {
 
   // Whether the host is ahead of the ops that it enqueues, so that reading a result means waiting.
   virtual bool runs_ahead() const { return false; }
-  // Rows from which on a product is as fast as it gets here: how long the pieces are that the loss head works on.
+  // Rows from which on a product is as fast as it gets here: the loss head works on no more at a time.
   virtual int64_t full_speed_rows() const { return 2048; }
   // Whether a product of so many rows and columns leaves parts of the device idle, so that a second stream of ops, that of the
   // weight products, goes on there. Never where ops run one at a time.

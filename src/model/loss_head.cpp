@@ -3,9 +3,19 @@
 #include <algorithm>
 
 namespace trireme {
+namespace {
+
+// As many as make products fast, but half of the micro-batch at most; a multiple of what FP8 copies are made of.
+int64_t rows_of_chunk(int64_t rows, const Backend& backend) {
+  constexpr int64_t kRowsOfFp8Products = 16;
+  return std::min(backend.full_speed_rows(), round_up(ceil_div(rows, 2), kRowsOfFp8Products));
+}
+
+}  // namespace
+
 LossHead::LossHead(const ModelSettings& model, const Dims& d, DType dtype, const Backend& backend, const Fp8State* fp8,
                    const ModelMemory& memory, int64_t slots)
-    : chunk_rows_(std::min(backend.full_speed_rows(), d.N())) {
+    : chunk_rows_(rows_of_chunk(d.N(), backend)) {
   Arena &activations = memory.activations, &scratch = memory.scratch;
   const bool has_mean = model.normalization != Normalization::rmsnorm;
   for (int64_t i = 0; i < slots; ++i) {

@@ -1,6 +1,5 @@
 // The end of the model: final norm, logits, cross entropy. Forward and backward of the logits run together, chunk by chunk over
-// the rows, as many at a time as products need for their full speed, so that the logits of a larger micro-batch never exist
-// whole.
+// the rows, so that the logits never exist whole.
 #pragma once
 
 #include "model/block.h"
