@@ -100,20 +100,20 @@ def ours(arguments, case, precision, log, details):
 def peers(arguments, case, precision, log, details):
     """All modes in one process, as the peer offers it."""
     options = ['--fp8'] if precision == 'fp8' else []
-    output = run_logged([arguments.python, arguments.peer, '--modes', ','.join(arguments.modes), '--steps', arguments.steps,
-                         *options, case], log)
-    found = re.findall(r'^PEER torch .* mode=(\S+) .*tok/s=(\d+) .*mem_GiB=([\d.]+)', output, re.MULTILINE)
-    for mode, _, peak in found:
+    output = run_logged([arguments.python, HERE / 'run_peer.py', arguments.peer, '--modes', ','.join(arguments.modes), '--steps',
+                         arguments.steps, *options, case], log)
+    found = re.findall(r'^GRAPHS held_GiB=([\d.]+)\nPEER torch .* mode=(\S+) .*tok/s=(\d+) .*mem_GiB=([\d.]+)', output, re.MULTILINE)
+    for graphs, mode, _, peak in found:
         if 'trireme' in details.memory:
             state = details.memory['trireme'][0] / (2 + 4 + 4 + 8) * PEER_STATE_BYTES
-            details.memory[f'torch {mode}'] = (state, 0, float(peak) - state)
-    return {f'torch {mode}': float(rate) for mode, rate, _ in found}
+            details.memory[f'torch {mode}'] = (state, 0, max(float(peak) - state, float(graphs)))  # in graphs lies no state
+    return {f'torch {mode}': float(rate) for _, mode, rate, _ in found}
 
 
 def details_table(results, details):
     lines = ['TFLOP/s by the model\'s FLOPs (full formula) and MFU of the dense peak, from the same rates; GiB of weights, gradients, '
              'masters and moments (state), of FP8 copies of weights that stay for a step, and of all else: activations, scratch, what '
-             'is made and used at once.', '',
+             'is made and used at once. Of PyTorch it is what was allocated at most, or what CUDA graphs hold where that is more.', '',
              '| case | precision | program | TFLOP/s | MFU | state | FP8 weights | all else | total |', '|---' * 9 + '|']
     for key, of_case in details.items():
         for name, (state, copies, rest) in of_case.memory.items():
