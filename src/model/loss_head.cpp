@@ -5,10 +5,10 @@
 namespace trireme {
 namespace {
 
-// As many as make products fast, but half of the micro-batch at most; a multiple of what FP8 copies are made of.
+// As many as make products fast, but half of the micro-batch at most.
 int64_t rows_of_chunk(int64_t rows, const Backend& backend) {
-  constexpr int64_t kRowsOfFp8Products = 16;
-  return std::min(backend.full_speed_rows(), round_up(ceil_div(rows, 2), kRowsOfFp8Products));
+  constexpr int64_t kMultiple = 16;  // of rows, in FP8 products
+  return std::min(backend.full_speed_rows(), round_up(ceil_div(rows, 2), kMultiple));
 }
 
 }  // namespace
