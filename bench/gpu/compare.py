@@ -102,11 +102,12 @@ def peers(arguments, case, precision, log, details):
     options = ['--fp8'] if precision == 'fp8' else []
     output = run_logged([arguments.python, HERE / 'run_peer.py', arguments.peer, '--modes', ','.join(arguments.modes), '--steps',
                          arguments.steps, *options, case], log)
-    found = re.findall(r'^GRAPHS held_GiB=([\d.]+)\nPEER torch .* mode=(\S+) .*tok/s=(\d+) .*mem_GiB=([\d.]+)', output, re.MULTILINE)
+    found = re.findall(r'^(?:GRAPHS held_GiB=([\d.]+)\n)?PEER torch .* mode=(\S+) .*tok/s=(\d+) .*mem_GiB=([\d.]+)', output,
+                       re.MULTILINE)
     for graphs, mode, _, peak in found:
         if 'trireme' in details.memory:
             state = details.memory['trireme'][0] / (2 + 4 + 4 + 8) * PEER_STATE_BYTES
-            details.memory[f'torch {mode}'] = (state, 0, max(float(peak) - state, float(graphs)))  # in graphs lies no state
+            details.memory[f'torch {mode}'] = (state, 0, max(float(peak) - state, float(graphs or 0)))  # in graphs lies no state
     return {f'torch {mode}': float(rate) for _, mode, rate, _ in found}
 
 

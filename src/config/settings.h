@@ -130,7 +130,9 @@ struct TokenizerSettings {           // model.tokenizer.*
   std::string merge_file;            // merges.txt; empty: the one beside vocab_file
 };
 
-struct Fp8Settings {  // model.fp8 and model.fp8_*
+struct Fp8Settings {                        // model.fp8 and model.fp8_*
+  static constexpr int64_t kMultiple = 16;  // of every dimension of an FP8 product
+
   bool enabled = false;
   bool hybrid = true;    // E4M3 forward, E5M2 gradients
   bool e4m3 = false;     // E4M3 for both

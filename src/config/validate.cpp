@@ -76,9 +76,9 @@ void validate_fp8(const Settings& settings) {
   // The dimensions of every FP8 product, as a rank sees them.
   const int64_t tp = model.tensor_model_parallel_size;
   const auto require = [](const std::string& what, int64_t value) {
-    constexpr int64_t kMultiple = 16;
-    if (value % kMultiple != 0)
-      throw UserError("model.fp8=true needs multiples of {}: {} is {}; use another, or model.fp8=false", kMultiple, what, value);
+    if (value % Fp8Settings::kMultiple != 0)
+      throw UserError("model.fp8=true needs multiples of {}: {} is {}; use another, or model.fp8=false", Fp8Settings::kMultiple,
+                      what, value);
   };
   require("model.hidden_size", model.hidden_size);
   require(tp > 1 ? "model.ffn_hidden_size / tensor_model_parallel_size" : "model.ffn_hidden_size", model.ffn_hidden_size / tp);

@@ -5,10 +5,9 @@
 namespace trireme {
 namespace {
 
-// As many as make products fast, but half of the micro-batch at most.
+// As many as make products fast, but no more than half of the micro-batch, which is rounded up so that products can be in FP8.
 int64_t rows_of_chunk(int64_t rows, const Backend& backend) {
-  constexpr int64_t kMultiple = 16;  // of rows, in FP8 products
-  return std::min(backend.full_speed_rows(), round_up(ceil_div(rows, 2), kMultiple));
+  return std::min(backend.full_speed_rows(), round_up(ceil_div(rows, 2), Fp8Settings::kMultiple));
 }
 
 }  // namespace

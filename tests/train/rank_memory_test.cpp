@@ -1,8 +1,6 @@
 // What a rank holds: the closed forms of the literature, and the dry run that sizes its memory.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "backend/cpu/cpu_backend.h"
 #include "support/engine_fixture.h"
 #include "support/scribbling_backend.h"
@@ -53,16 +51,18 @@ TEST(RankMemory, WithoutADistributedOptimizerEveryRankHasAllOfIt) {
   EXPECT_EQ(plan_of(model, shape).arenas.masters.peak(), 4 * parameters);
 }
 
-// However small a micro-batch is, and however large.
+// Half of them at most, in multiples that FP8 products can have, and no more than products need to be fast.
 TEST(RankMemory, LogitsNeverExistWhole) {
-  const int64_t full_speed = CpuBackend(1).full_speed_rows();
-  for (const int64_t micro_batch : {1, 4, 32}) {
+  const auto rows_there = [](int64_t rows) {
     ModelSettings model = model_of({});
-    model.micro_batch_size = micro_batch;
-    model.global_batch_size = 8 * micro_batch;
-    const int64_t bytes_of_row = 2 * model.padded_vocabulary(), rows = micro_batch * model.encoder_seq_length;
-    EXPECT_EQ(plan_of(model, {}).arenas.logits.peak(), bytes_of_row * std::min(rows / 2, full_speed)) << rows << " rows";
-  }
+    model.encoder_seq_length = model.max_position_embeddings = rows;
+    return plan_of(model, {}).arenas.logits.peak() / (2 * model.padded_vocabulary());
+  };
+  EXPECT_EQ(rows_there(256), 128);
+  EXPECT_EQ(rows_there(48), 32);
+  const int64_t full_speed = CpuBackend(1).full_speed_rows();
+  EXPECT_EQ(rows_there(2 * full_speed), full_speed);
+  EXPECT_EQ(rows_there(8 * full_speed), full_speed);
 }
 
 // With sequence parallelism everything a layer keeps is cut over the t ranks; only the tokens are not.
