@@ -30,4 +30,13 @@ int terminal_columns(int descriptor, int otherwise) {
   return known ? size.ws_col : otherwise;
 }
 
+std::string inked(Ink ink, std::string_view text, const Terminal& terminal) {
+  constexpr std::string_view kEscapes[] = {"\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m"};
+  if (!terminal.colour) return std::string(text);
+  std::string out(kEscapes[static_cast<size_t>(ink)]);
+  out += text;
+  out += "\x1b[0m";
+  return out;
+}
+
 }  // namespace trireme

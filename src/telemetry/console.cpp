@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "base/wrap.h"
 #include "telemetry/step_text.h"
 
 namespace trireme {
@@ -17,6 +18,12 @@ namespace {
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 }  // namespace
+
+std::string message_text(Severity severity, std::string_view text, int columns, const Terminal& terminal) {
+  constexpr int kLabelWidth = 8;  // of "memory  ", "run     " and all the others
+  if (severity == Severity::info) return wrapped(text, columns, kLabelWidth);
+  return fmt::format("{} {}", inked(Ink::yellow, "warning:", terminal), text);
+}
 
 Console::Console(const ConsoleOptions& options, const Clock& clock) : options_(options), clock_(clock) {
   CHECK(options.total_steps > 0 && options.every_n_steps > 0);
@@ -31,7 +38,7 @@ void Console::step(const StepRecord& record) {
   if (due || is_remarkable(record)) {
     any_step_shown_ = true;
     line_.clear();
-    append_step_text(line_, record, options_.total_steps, options_.terminal.colour ? Colour::yes : Colour::no);
+    append_step_text(line_, record, options_.total_steps, columns(), options_.terminal.colour ? Colour::yes : Colour::no);
     show(line_);
   } else if (options_.terminal.interactive && clock_.seconds() - bar_drawn_at_ >= kRedrawSeconds) {
     show({});
@@ -47,9 +54,7 @@ void Console::validation(const ValidationRecord& record) {
 
 void Console::message(Severity severity, std::string_view text) {
   const std::lock_guard lock(mutex_);
-  line_ = severity == Severity::warning ? "warning: " : "";
-  line_ += text;
-  show(line_);
+  show(message_text(severity, text, columns(), options_.terminal));
 }
 
 void Console::take_bar_away() {
@@ -74,7 +79,7 @@ void Console::compose_bar_text(const StepRecord& record) {
 void Console::append_bar() {
   constexpr int64_t kNarrowest = 10;
   // One column stays free: a terminal may wrap the line when the last one is filled.
-  const int64_t columns = terminal_columns(options_.descriptor, options_.terminal.columns) - 1;
+  const int64_t columns = this->columns() - 1;
   const int64_t width = columns - static_cast<int64_t>(bar_text_.size()) - 2;  // 2: the brackets
   if (width >= kNarrowest) {
     const int64_t filled = width * std::min(steps_done_, options_.total_steps) / options_.total_steps;

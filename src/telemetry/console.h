@@ -1,10 +1,11 @@
 // The run as a person sees it, on stderr: one dense line a step, and on a terminal a bar below them that shows how far it is.
 //
-//   step  120/300  loss  2.3412  grad   0.840  lr 2.93e-03   64.1 ms   31.9k tok/s    0.21 TFLOP/s  MFU 41.3%  eta 0:12
+//   step  120/300  loss  2.3412  grad   0.840   64.1 ms   31.9k tok/s  MFU 41.3%
 //   valid 120/300  loss  2.4012  perplexity 11.04  50 batches in 1.23 s
 //   [=============>                   ] 120/300  40%  loss 2.3412  31.9k tok/s  eta 0:12
 //
-// The line of a step shows that step alone, not an average; eta follows from the running mean.
+// The line of a step shows that step alone, not an average; eta follows from the running mean. Lines fit the terminal, or 80
+// columns where there is none; a wider terminal shows lr, TFLOP/s and eta in the line too.
 #pragma once
 
 #include <unistd.h>
@@ -26,6 +27,9 @@ struct ConsoleOptions {
   Terminal terminal = detect_terminal(STDERR_FILENO);
 };
 
+// How a message is shown: information wrapped to `columns`, a warning in one line that begins with "warning:".
+std::string message_text(Severity severity, std::string_view text, int columns, const Terminal& terminal);
+
 // Messages may come from any thread. Each line goes out together with the bar below it in one write, so they do not tear each
 // other.
 class Console final : public Sink {
@@ -41,6 +45,7 @@ class Console final : public Sink {
  private:
   static constexpr double kRedrawSeconds = 0.1;
 
+  int columns() const { return terminal_columns(options_.descriptor, options_.terminal.columns); }
   void take_bar_away();
   void compose_bar_text(const StepRecord& record);  // into bar_text_
   void append_bar();                                // to frame_

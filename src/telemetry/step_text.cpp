@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <string_view>
@@ -37,16 +38,33 @@ void append_flags(std::string& out, const StepRecord& record, Colour colour) {
 
 }  // namespace
 
-void append_step_text(std::string& text, const StepRecord& record, int64_t total_steps, Colour colour) {
+void append_step_text(std::string& text, const StepRecord& record, int64_t total_steps, int columns, Colour colour) {
   const auto out = std::back_inserter(text);
   const int64_t steps_done = record.step + 1;
   const size_t digits = fmt::formatted_size("{}", total_steps);
-  const double seconds_left = static_cast<double>(total_steps - steps_done) * record.mean_step_seconds;
-  fmt::format_to(out, "step  {:>{}}/{}  loss {:>7.4f}  grad {}  lr {:.2e}  {:>8}  {:>6} tok/s  {:>14}", steps_done, digits,
-                 total_steps, record.loss, grad_text(record.grad_norm), record.learning_rate, format_seconds(record.step_seconds),
-                 format_count(std::round(record.tokens_per_second)), format_flops(record.tflops_per_device * 1e12));
-  if (record.mfu > 0) fmt::format_to(out, "  MFU {:4.1f}%", record.mfu * 100);
-  fmt::format_to(out, "  eta {}", format_duration(seconds_left));
+  const std::string eta = format_duration(static_cast<double>(total_steps - steps_done) * record.mean_step_seconds);
+
+  // Step, loss, gradient norm, time and tokens/s are always there; the most useful of the others are added while there is room.
+  constexpr size_t kAlwaysThere = 59;
+  size_t room = static_cast<size_t>(columns) - std::min(static_cast<size_t>(columns), kAlwaysThere + 2 * digits);
+  const auto fits = [&room](size_t width) {
+    if (width > room) return false;
+    room -= width;
+    return true;
+  };
+  const bool shows_mfu = record.mfu > 0 && fits(11);
+  const bool shows_eta = fits(6 + eta.size());
+  const bool shows_lr = fits(13);
+  const bool shows_flops = fits(16);
+
+  fmt::format_to(out, "step  {:>{}}/{}  loss {:>7.4f}  grad {}", steps_done, digits, total_steps, record.loss,
+                 grad_text(record.grad_norm));
+  if (shows_lr) fmt::format_to(out, "  lr {:.2e}", record.learning_rate);
+  fmt::format_to(out, "  {:>8}  {:>6} tok/s", format_seconds(record.step_seconds),
+                 format_count(std::round(record.tokens_per_second)));
+  if (shows_flops) fmt::format_to(out, "  {:>14}", format_flops(record.tflops_per_device * 1e12));
+  if (shows_mfu) fmt::format_to(out, "  MFU {:4.1f}%", record.mfu * 100);
+  if (shows_eta) fmt::format_to(out, "  eta {}", eta);
   append_flags(text, record, colour);
 }
 

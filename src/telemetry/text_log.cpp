@@ -43,7 +43,7 @@ void TextLogSink::step(const StepRecord& record) {
   steps_done_ = record.step + 1;
   if (!record.logged && !is_remarkable(record)) return;
   text_.clear();
-  append_step_text(text_, record, total_steps_, Colour::no);
+  append_step_text(text_, record, total_steps_, kAnyColumns, Colour::no);
   write(is_remarkable(record) ? 'W' : 'I', text_);
 }
 

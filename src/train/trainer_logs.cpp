@@ -1,12 +1,16 @@
 // The part of the trainer that speaks: which logs a run has, and what it reports at its end.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/build_info.h"
 #include "base/json.h"
 #include "base/process.h"
+#include "base/terminal.h"
+#include "base/wrap.h"
 #include "comm/control.h"
 #include "model/parameter_table.h"
 #include "telemetry/console.h"
@@ -16,10 +20,22 @@
 #include "train/trainer.h"
 
 namespace trireme {
+namespace {
+
+// The lines at the end of a run, whose labels are so wide, in 80 columns. The command to type next stays in one line.
+std::string fitted(const std::string& text, int label_width) {
+  const size_t next = std::min(text.find("\nnext "), text.size());
+  return wrapped(text.substr(0, next), kPlainColumns, label_width) + text.substr(next);
+}
+
+}  // namespace
 
 void Trainer::tell(Severity severity, std::string_view text) {
   if (telemetry_ != nullptr) return telemetry_->message(severity, text);
-  if (is_first()) fmt::print(stderr, "{}{}\n", severity == Severity::warning ? "warning: " : "", text);
+  if (is_first()) {
+    const Terminal terminal = detect_terminal(STDERR_FILENO);
+    fmt::print(stderr, "{}\n", message_text(severity, text, terminal.columns, terminal));
+  }
   if (text_log_ != nullptr) text_log_->message(severity, text);
 }
 
@@ -164,8 +180,10 @@ void Trainer::report(const Summary& summary) {
   if (is_benchmark) write_report(json, folder_.file("benchmark.json").string(), telemetry_->notify());
   if (request_.report_format == ReportFormat::json)
     print_json(json);
+  else if (is_benchmark)
+    fmt::print("{}", fitted(benchmark_text(benchmark_facts(), summary), 13));
   else
-    fmt::print("{}", is_benchmark ? benchmark_text(benchmark_facts(), summary) : summary.text());
+    fmt::print("{}", fitted(summary.text(), 8));
 }
 
 void Trainer::finish(RunOutcome outcome) {

@@ -60,13 +60,43 @@ std::vector<std::string> screen(const std::string& output) {
 TEST_F(ConsoleTest, StepLine) {
   Console console(piped(300), clock);
   console.step(ordinary_record(119));
-  EXPECT_EQ(
-      output(),
-      "step  120/300  loss  2.3412  grad   0.840  lr 2.93e-03   64.1 ms   31.9k tok/s    0.21 TFLOP/s  MFU 41.3%  eta 0:12\n");
+  EXPECT_EQ(output(), "step  120/300  loss  2.3412  grad   0.840   64.1 ms   31.9k tok/s  MFU 41.3%\n");
+}
+
+TEST_F(ConsoleTest, StepLineHasWhatTheTerminalHasRoomFor) {
+  const std::string whole =
+      "step  120/300  loss  2.3412  grad   0.840  lr 2.93e-03   64.1 ms   31.9k tok/s    0.21 TFLOP/s  MFU 41.3%  eta 0:12\n";
+  size_t shown = 0;
+  for (int columns = 66; columns <= 130; ++columns) {
+    TemporaryFolder here;
+    const int file = open((here / "out").c_str(), O_WRONLY | O_CREAT, 0600);
+    ConsoleOptions options = piped(300);
+    options.descriptor = file;
+    options.terminal.columns = columns;
+    Console(options, clock).step(ordinary_record(119));
+    close(file);
+    const std::string line = contents_of(here / "out");
+    EXPECT_LE(std::ssize(line) - 1, columns);
+    EXPECT_GE(line.size(), shown) << "a wider terminal shows no less";
+    shown = line.size();
+    EXPECT_EQ(line == whole, columns >= std::ssize(whole) - 1) << columns;
+  }
+}
+
+TEST_F(ConsoleTest, LongInformationIsWrappedAndWarningsStayInOneLine) {
+  Console console(piped(10), clock);
+  console.message(Severity::info, "memory  " + std::string(60, 'a') + " " + std::string(60, 'b'));
+  console.message(Severity::warning, std::string(60, 'a') + " " + std::string(60, 'b'));
+  const auto all = lines();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1], "        " + std::string(60, 'b'));
+  EXPECT_EQ(all[2], "warning: " + std::string(60, 'a') + " " + std::string(60, 'b'));
 }
 
 TEST_F(ConsoleTest, ColumnsStayAligned) {
-  Console console(piped(1000), clock);
+  ConsoleOptions wide = piped(1000);
+  wide.terminal.columns = 130;
+  Console console(wide, clock);
   StepRecord record = ordinary_record(0);
   console.step(record);
   record.step = 998;
