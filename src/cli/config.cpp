@@ -72,8 +72,9 @@ void add_config_command(CLI::App& app, int& status) {
                                          "           trireme config --config-path conf training=gpt3/5b data_dir=/data\n"
                                          "           trireme config gpt3/mlperf --schedule model.global_batch_size=32\n"
                                          "           trireme config --keys\n\n"
-                                         "changes:   a.b=c sets a key, +a.b=c adds one, ++a.b=c does either, ~a.b removes one;\n"
-                                         "           a value is a number, a word, null, [a, b], {key: value} or ${other.key}\n");
+                                         "changes:   a.b=c sets a key, +a.b=c adds one, ++a.b=c does either,\n"
+                                         "           ~a.b removes one; a value is a number, a word, null, [a, b],\n"
+                                         "           {key: value} or ${other.key}\n");
   arguments->recipe.add_to(*command);
   command->add_flag("--schedule", arguments->schedule,
                     "draw what each pipeline rank does in a step, in units of one forward pass of a chunk");

@@ -1,52 +1,31 @@
-#include <fmt/ranges.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <memory>
 #include <span>
-#include <string_view>
+#include <system_error>
 #include <thread>
-#include <vector>
 
 #include "base/build_info.h"
 #include "base/error.h"
+#include "base/terminal.h"
 #include "cli/command.h"
+#include "cli/help_format.h"
+#include "cli/usage_error.h"
 #include "comm/world.h"
 
 namespace {
-
-// The list of commands says what each does; its examples are in its own help.
-class ShortList final : public CLI::Formatter {
-  std::string make_subcommand(const CLI::App* command) const override {
-    const std::string description = command->get_description();
-    const std::string first_line = description.substr(0, description.find('\n'));
-    return fmt::format("  {:<{}}{}\n", command->get_name(), get_column_width() - 2, first_line);
-  }
-};
-
-// A first word that is no command would be answered with "a subcommand is required".
-void require_known_command(const CLI::App& app, std::span<char* const> words) {
-  const CLI::App* group = &app;
-  for (const std::string_view word : words) {
-    const std::vector<const CLI::App*> commands = group->get_subcommands({});
-    if (commands.empty() || word.starts_with('-')) return;
-    const auto named = std::ranges::find(commands, word, &CLI::App::get_name);
-    if (named == commands.end()) {
-      std::vector<std::string> names;
-      names.reserve(commands.size());
-      for (const CLI::App* command : commands) names.push_back(command->get_name());
-      throw CLI::ParseError(fmt::format("{} is not a command; there are {}", word, fmt::join(names, ", ")), trireme::kUserError);
-    }
-    group = *named;
-  }
-}
 
 int run(int argc, char** argv) {
   CLI::App app("trireme trains and benchmarks GPT-3-class language models.\n\nexample:  trireme train demo", "trireme");
   app.set_version_flag("--version", fmt::format("trireme {} ({})", trireme::kVersion, trireme::kCommit));
   app.require_subcommand(1);
-  app.formatter(std::make_shared<ShortList>());
+  app.formatter(std::make_shared<trireme::HelpFormat>());
   int status = trireme::kDone;
   trireme::add_train_command(app, status);
   trireme::add_generate_command(app, status);
@@ -57,8 +36,11 @@ int run(int argc, char** argv) {
   trireme::add_report_command(app, status);
   trireme::add_export_command(app, status);
   trireme::add_import_command(app, status);
+  trireme::add_completion_commands(app, status);
+  trireme::add_man_command(app, status);
+  const std::span words = std::span(argv, static_cast<size_t>(argc)).subspan(1);
   try {
-    require_known_command(app, std::span(argv, static_cast<size_t>(argc)).subspan(1));
+    trireme::require_known_command(app, words);
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);
@@ -68,24 +50,38 @@ int run(int argc, char** argv) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       return trireme::kUserError;
     }
-    throw trireme::UserError("{}; see trireme --help", error.what());
+    throw trireme::UserError("{}", trireme::usage_error_text(app, words, error));
   }
   return status;
+}
+
+// What was printed may still be in a buffer, and a full disk is found only when it leaves it.
+void require_output_written() {
+  errno = 0;
+  const bool is_written = std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!is_written)
+    throw trireme::Failure("stdout cannot be written{}{}", errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const auto complain = [](const char* text, int status) {
-    fmt::print(stderr, "trireme: {}\n", text);
+    fmt::print(stderr, "{} {}\n", inked(trireme::Ink::red, "trireme:", trireme::detect_terminal(STDERR_FILENO)), text);
     return status;
   };
   try {
-    return run(argc, argv);
+    const int status = run(argc, argv);
+    require_output_written();
+    return status;
   } catch (const trireme::UserError& error) {
     return complain(error.what(), trireme::kUserError);
   } catch (const std::bad_alloc&) {
     return complain("out of memory", trireme::kFailed);
+  } catch (const std::system_error& error) {
+    const bool is_output = std::ferror(stdout) != 0;
+    return complain(is_output ? fmt::format("stdout cannot be written: {}", error.code().message()).c_str() : error.what(),
+                    trireme::kFailed);
   } catch (const std::exception& error) {
     return complain(error.what(), trireme::kFailed);
   }

@@ -123,7 +123,7 @@ TEST(ConfigCommand, MistakesAreOneLineAndStatus2) {
       {path + "alias.yaml", "alias.yaml:5: more than 20000 values"},
       {path + "deep.yaml", "deep.yaml:1: more than 64 levels of nesting"},
       {path + "large.yaml", "large.yaml:1: larger than 1048576 bytes, too large for a recipe"},
-      {"gpt3/126m --no-such-option", "see trireme --help"},
+      {"gpt3/126m --no-such-option", "see trireme config --help"},
   };
   for (const Case& c : cases) {
     const auto wrong = run_program("config " + c.arguments, kShipped);

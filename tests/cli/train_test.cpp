@@ -287,8 +287,8 @@ TEST_F(TrainTest, MistakesAreAnsweredInOneLine) {
       {"generate " + (folder_ / "used").string() + " --temperature -1", "temperature"},
       {"generate " + (folder_ / "used").string() + " --prompt " + std::string(40, 'x'), "40 tokens"},
       {"", "subcommand"},
-      {"trian demo", "trian is not a command; there are train, generate, config"},
-      {"data inspct x", "inspct is not a command; there are encode"},
+      {"trian demo", "trian is not a command; did you mean train?"},
+      {"data inspct x", "inspct is not a command; did you mean inspect?"},
   };
   for (const auto& test : cases) {
     const auto result = run_program(test.arguments);
