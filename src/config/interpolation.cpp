@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <optional>
 
@@ -157,9 +158,10 @@ class Resolver {
   Tree call(std::string_view operation, std::string_view arguments, const std::string& path, const Tree& site) {
     if (operation == "oc.env") return environment(arguments, path, site);
     if (operation == "hydra") return runtime(arguments, path, site);
+    if (operation == "beside") return beside(arguments, path, site);
     constexpr std::array<std::string_view, 4> kArithmetic = {"multiply", "sum", "divide_ceil", "divide_floor"};
     if (std::ranges::find(kArithmetic, operation) == kArithmetic.end())
-      fail(path, site, fmt::format("there is no {}; use multiply, sum, divide_ceil, divide_floor, oc.env or hydra", operation));
+      fail(path, site, fmt::format("there is no {}; use multiply, sum, divide_ceil, divide_floor, oc.env, beside or hydra", operation));
     std::vector<Tree> values;
     for (const std::string_view argument : split_arguments(arguments)) {
       values.push_back(value_of(trimmed(argument), path, site));
@@ -184,6 +186,13 @@ class Resolver {
     if (parts.size() < 2)
       fail(path, site, fmt::format("the environment variable {} is not set; set it or give {}=VALUE", name, path));
     return value_of(trimmed(arguments.substr(parts[0].size() + 1)), path, site);
+  }
+
+  // ${beside:PATH}: a path that begins at the folder of the recipe file that says it, wherever the program is started.
+  static Tree beside(std::string_view name, const std::string& path, const Tree& site) {
+    if (site.origin.file == nullptr) fail(path, site, "beside: there is no file to be beside; give the path itself");
+    const std::filesystem::path folder = std::filesystem::path(*site.origin.file).parent_path();
+    return Tree((folder / trimmed(name)).lexically_normal().string());
   }
 
   // ${hydra:runtime.choices.GROUP}

@@ -66,7 +66,7 @@ TEST(Interpolation, Mistakes) {
       {"a: ${..}\n", "a=${..}: a reference must name a key (i.yaml:1)"},
       {"a: ${b}\nb: ???\n", "b: must be given, because a refers to it (i.yaml:2)"},
       {"a: ${power:2,3}\n",
-       "a=${power:2,3}: there is no power; use multiply, sum, divide_ceil, divide_floor, oc.env or hydra (i.yaml:1)"},
+       "a=${power:2,3}: there is no power; use multiply, sum, divide_ceil, divide_floor, oc.env, beside or hydra (i.yaml:1)"},
       {"a: ${multiply:2}\n", "a=${multiply:2}: multiply needs two numbers, not 1 (i.yaml:1)"},
       {"a: ${multiply:2,x}\n", "a=${multiply:2,x}: multiply needs numbers, not 'x' (i.yaml:1)"},
       {"a: ${divide_floor:2,0}\n", "a=${divide_floor:2,0}: divide_floor of 2 and 0 is not a number (i.yaml:1)"},
@@ -94,6 +94,16 @@ TEST(Interpolation, EnvironmentAndChoices) {
   unsetenv("TRIREME_TEST_NUMBER");
   EXPECT_EQ(tree.find("a")->integer(), 5);
   EXPECT_EQ(tree.find("b")->string(), "gpt3/5b");
+}
+
+TEST(Interpolation, PathsBesideTheFileThatSaysThem) {
+  Tree tree = read_yaml("a: '${beside:texts/a.txt}'\nb: '${beside: ../c}'\n", "folder/i.yaml");
+  resolve_interpolations(tree);
+  EXPECT_EQ(tree.text(), "{a:folder/texts/a.txt,b:c}");
+  tree = read_yaml("a: '${beside:x}'\n", "i.yaml");
+  tree.find("a")->origin = {};  // as of an override
+  EXPECT_EQ(user_error_of([&] { resolve_interpolations(tree); }),
+            "a=${beside:x}: beside: there is no file to be beside; give the path itself");
 }
 
 TEST(Interpolation, WhatNobodyReadsMayReferToNothing) {
