@@ -28,6 +28,15 @@ std::string table_begin(const Report& report, std::string_view first_column) {
 
 // ---------------------------------------------------------------------------------------------------------- the figures
 
+// A number of the page: five digits that count, and a power of ten where it would be long. The script writes numbers alike.
+std::string number_text(double value) {
+  std::string text = fmt::format("{:.5g}", value);
+  if (const size_t exponent = text.find("e+"); exponent != std::string::npos) text.erase(exponent + 1, 1);
+  return text;
+}
+
+std::string loss_text(double loss) { return fmt::format("{:.4f}", loss); }
+
 // A figure with its unit, and how it came about. The value is empty where the log does not tell.
 struct Figure {
   std::string_view title;
@@ -49,9 +58,9 @@ Figure with_unit(std::string_view title, double number, const std::string& text,
 
 Figure loss_figure(const RunMetrics& run) {
   if (!run.last_loss) return {"Loss"};
-  std::string how = fmt::format("at step {}; {:.4g} at step {}", run.last_step, *run.first_loss, run.first_step);
-  if (run.last_validation_loss) how += fmt::format("; validation {:.4f}", *run.last_validation_loss);
-  return {"Loss", *run.last_loss, fmt::format("{:.4f}", *run.last_loss), "", std::move(how)};
+  std::string how = fmt::format("at step {}; {} at step {}", run.last_step, loss_text(*run.first_loss), run.first_step);
+  if (run.last_validation_loss) how += "; validation " + loss_text(*run.last_validation_loss);
+  return {"Loss", *run.last_loss, loss_text(*run.last_loss), "", std::move(how)};
 }
 
 Figure step_time_figure(const RunMetrics& run) {
@@ -70,14 +79,14 @@ Figure tokens_figure(const RunMetrics& run) {
 Figure tflops_figure(const RunMetrics& run) {
   if (run.rates.empty()) return {"TFLOP/s of a device"};
   const Rate& rate = run.rates.front();
-  return {"TFLOP/s of a device", rate.tflops, fmt::format("{:.4g}", rate.tflops), "",
-          fmt::format("{}: {:.4g} FLOPs a sample", formula_text(rate.basis), rate.basis.per_sample)};
+  return {"TFLOP/s of a device", rate.tflops, number_text(rate.tflops), "",
+          fmt::format("{}: {} FLOPs per sample", formula_text(rate.basis), number_text(rate.basis.per_sample))};
 }
 
 Figure mfu_figure(const RunMetrics& run) {
   if (!run.mfu) return {"MFU"};
   return {"MFU", *run.mfu, fmt::format("{:.1f}", *run.mfu * 100), "%",
-          fmt::format("of {:.4g} TFLOP/s: {}", run.facts.peak->tflops, run.facts.peak->name)};
+          fmt::format("of {} TFLOP/s: {}", number_text(run.facts.peak->tflops), run.facts.peak->name)};
 }
 
 Figure memory_figure(const RunMetrics& run) {
@@ -104,21 +113,28 @@ std::string value_text(const nlohmann::json* value) {
   return html_escaped(value->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-enum class Rows : uint8_t { that_differ, all };
+// Keys by what the runs say about them. What a log does not hold is not a difference: logs of other programs hold fewer keys.
+struct SettingKeys {
+  std::set<std::string> all, different, only_some;
+};
 
-bool differs(const Report& report, const std::string& key) {
-  const nlohmann::json* const first = report.runs.front().log.parameter(key);
-  return std::ranges::any_of(report.runs, [&](const ReportedRun& run) {
-    const nlohmann::json* const value = run.log.parameter(key);
-    return (first == nullptr) != (value == nullptr) || (first != nullptr && *first != *value);
-  });
-}
-
-std::set<std::string> keys_of(const Report& report, Rows rows) {
-  std::set<std::string> keys;
+SettingKeys setting_keys(const Report& report) {
+  SettingKeys keys;
   for (const ReportedRun& run : report.runs)
-    for (const auto& [key, value] : run.log.parameters)
-      if (rows == Rows::all || differs(report, key)) keys.insert(key);
+    for (const auto& [key, value] : run.log.parameters) keys.all.insert(key);
+  for (const std::string& key : keys.all) {
+    std::set<nlohmann::json> values;
+    bool is_absent = false;
+    for (const ReportedRun& run : report.runs) {
+      const nlohmann::json* const value = run.log.parameter(key);
+      if (value != nullptr) values.insert(*value);
+      is_absent |= value == nullptr;
+    }
+    if (values.size() > 1)
+      keys.different.insert(key);
+    else if (is_absent)
+      keys.only_some.insert(key);
+  }
   return keys;
 }
 
@@ -191,18 +207,19 @@ std::string summary_table(const Report& report) {
 }
 
 std::string settings_tables(const Report& report) {
-  const std::set<std::string> all = keys_of(report, Rows::all);
-  if (all.empty()) return "<h2>Settings</h2><p>The logs hold no settings.</p>\n";
-  std::string html;
-  if (report.runs.size() > 1) {
-    const std::set<std::string> different = keys_of(report, Rows::that_differ);
-    html += "<h2>Settings that differ</h2>\n";
-    html += different.empty() ? "<p>None: all runs have the same settings.</p>\n" : settings_table(report, different);
-  } else {
-    html += "<h2>Settings</h2>\n";
-  }
-  add(html, "<details><summary>all {} settings</summary>{}</details>\n", all.size(), settings_table(report, all));
-  return html;
+  const SettingKeys keys = setting_keys(report);
+  if (keys.all.empty()) return "<h2>Settings</h2><p>The logs hold no settings.</p>\n";
+  const auto folded = [&](const std::string& title, const std::set<std::string>& which) {
+    return fmt::format("<details><summary>{}</summary>{}</details>\n", title, settings_table(report, which));
+  };
+  if (report.runs.size() == 1) return "<h2>Settings</h2>\n" + folded(fmt::format("all {} settings", keys.all.size()), keys.all);
+  std::string html = "<h2>Settings that differ</h2>\n";
+  html += keys.different.empty() ? "<p>None: no setting has two values.</p>\n" : settings_table(report, keys.different);
+  if (!keys.only_some.empty())
+    html += folded(fmt::format("{} that only some logs hold",
+                               keys.only_some.size() == 1 ? "1 setting" : fmt::format("{} settings", keys.only_some.size())),
+                   keys.only_some);
+  return html + folded(fmt::format("all {} settings", keys.all.size()), keys.all);
 }
 
 std::string sources(const Report& report) {
@@ -215,8 +232,8 @@ std::string sources(const Report& report) {
       add(html, "<li>step times of the summary: {} values of “{}”, {}</li>", run.metrics.step->averaged,
           html_escaped(run.metrics.step->source), html_escaped(run.metrics.step->chosen));
     for (const Rate& rate : run.metrics.rates)
-      add(html, "<li>{:.5g} TFLOP/s of a device by {}, {:.5g} FLOPs a sample</li>", rate.tflops,
-          html_escaped(formula_text(rate.basis)), rate.basis.per_sample);
+      add(html, "<li>{} TFLOP/s of a device by {}, {} FLOPs per sample</li>", number_text(rate.tflops),
+          html_escaped(formula_text(rate.basis)), number_text(rate.basis.per_sample));
     for (const std::string& note : run.metrics.notes) add(html, "<li>{}</li>", html_escaped(note));
     for (const std::string& warning : run.metrics.facts.warnings) add(html, "<li><b>warning:</b> {}</li>", html_escaped(warning));
     html += "</ul>\n";

@@ -25,15 +25,15 @@ class PageBrowserTest : public testing::Test {
   }
 
   // The page after its script ran, with `then` run behind it; and what was said on the console.
-  std::string drawn(const std::string& runs, const std::string& then = "") {
+  std::string drawn(const std::string& runs, const std::string& then = "", int width = 1280) {
     const std::string page = folder_ / "page.html";
     const auto made = run_program("report " + runs + " --output " + page);
     EXPECT_EQ(made.status, 0) << made.output;
     std::ofstream(page, std::ios::app) << "<script>" << then << "</script>";
     const std::string command = fmt::format(
         "timeout 60 {} --headless=new --no-sandbox --disable-gpu --user-data-dir={} --virtual-time-budget=3000 "
-        "--enable-logging=stderr --dump-dom file://{} > {} 2> {}",
-        browser_, (folder_ / "profile").string(), page, (folder_ / "dom").string(), (folder_ / "console").string());
+        "--enable-logging=stderr --window-size={},900 --dump-dom file://{} > {} 2> {}",
+        browser_, (folder_ / "profile").string(), width, page, (folder_ / "dom").string(), (folder_ / "console").string());
     EXPECT_EQ(std::system(command.c_str()), 0);
     const std::string console = contents("console");
     EXPECT_FALSE(contains(console, "Uncaught")) << console;
@@ -87,9 +87,38 @@ document.querySelectorAll('select')[0].dispatchEvent(new Event('change'));      
 for (const key of ['End', 'ArrowLeft', 'ArrowLeft']) chart.dispatchEvent(new KeyboardEvent('keydown', { key }));
 document.body.dataset.tip = document.querySelector('.tip').textContent;
 )");
-  EXPECT_TRUE(contains(dom, "data-tip=\"step 47, 3.072K tokens9.53\""));
+  EXPECT_TRUE(contains(dom, "data-tip=\"step 47, 3.072k tokens9.53\""));
   EXPECT_TRUE(contains(dom, "class=\"curve faint\""));
   EXPECT_EQ(occurrences(dom, "=\"NaN"), 0);
+}
+
+TEST_F(PageBrowserTest, AFingerAsksForValues) {
+  const std::string log = folder_.write("run/dllogger.json", nemo_log(50));
+  const std::string dom = drawn(log, R"(
+const chart = document.querySelector('figure svg[role=img]'), box = chart.getBoundingClientRect();
+const touch = { pointerType: 'touch', clientX: box.left + box.width / 2, clientY: box.top + box.height / 2, bubbles: true };
+for (const kind of ['pointerdown', 'pointerup', 'pointerleave']) chart.dispatchEvent(new PointerEvent(kind, touch));
+document.body.dataset.tip = document.querySelector('.tip').hidden ? 'none' : document.querySelector('.tip').textContent;
+)");
+  EXPECT_TRUE(contains(dom, "data-tip=\"step 2"));
+}
+
+TEST_F(PageBrowserTest, TablesOfManyRunsScrollOnAPhoneInsteadOfBreakingWords) {
+  std::string runs;
+  for (int run = 0; run < 5; ++run)
+    runs += folder_.write(fmt::format("a-rather-long-name-{}/dllogger.json", run),
+                          nemo_log(5, fmt::format(", \"cfg/optim/lr\": 0.00{}", run + 1))) +
+            " ";
+  for (const int width : {390, 1280}) {
+    const std::string dom = drawn(runs, R"(
+const cells = [...document.querySelectorAll('td.key')].filter(cell => cell.offsetWidth > 0);
+document.body.dataset.narrowest = Math.min(...cells.map(cell => cell.offsetWidth)) >= 80 ? 'wide' : 'narrow';
+document.body.dataset.page = document.documentElement.scrollWidth <= innerWidth ? 'fits' : 'overflows';
+)",
+                                  width);
+    EXPECT_TRUE(contains(dom, "data-narrowest=\"wide\"")) << width;
+    EXPECT_TRUE(contains(dom, "data-page=\"fits\"")) << width;
+  }
 }
 
 TEST_F(PageBrowserTest, RunsNothingThatALogSays) {

@@ -95,7 +95,15 @@ TEST_F(PageTest, ShowsWhichSettingsDiffer) {
   EXPECT_TRUE(contains(differing, "0.002"));
   EXPECT_FALSE(contains(differing, "model.seed"));
   EXPECT_TRUE(contains(page, "model.seed"));
-  EXPECT_TRUE(contains(page_of({nemo_log(3), nemo_log(4)}), "all runs have the same settings"));
+  EXPECT_TRUE(contains(page_of({nemo_log(3), nemo_log(4)}), "no setting has two values"));
+}
+
+TEST_F(PageTest, WhatALogDoesNotHoldIsNoDifference) {
+  const std::string page = page_of({nemo_log(3, ", \"cfg/seed\": 1, \"cfg/only_here\": 2"), nemo_log(3, ", \"cfg/seed\": 3")});
+  const size_t begin = page.find("Settings that differ"), end = page.find("<details>", begin);
+  EXPECT_TRUE(contains(page.substr(begin, end - begin), "model.seed"));
+  EXPECT_FALSE(contains(page.substr(begin, end - begin), "only_here"));
+  EXPECT_TRUE(contains(page, "1 setting that only some logs hold"));
 }
 
 TEST_F(PageTest, LongRunsAreThinnedWithoutLosingTheirExtremes) {

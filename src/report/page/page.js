@@ -52,7 +52,7 @@
     const [, factor, name] = unitFor(unit, Math.abs(value));
     return plain(value * factor) + (name ? (name === '%' ? '%' : ' ' + name) : '');
   }
-  const count = value => value.toLocaleString('en', { notation: 'compact', maximumSignificantDigits: 4 });
+  const count = value => value.toLocaleString('en', { notation: 'compact', maximumSignificantDigits: 4 }).replace('K', 'k');
 
   function linearTicks(low, high, wanted) {
     const raw = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(raw));
@@ -280,9 +280,11 @@
         pointAt(xAt(event), this);
         if (this.dragFrom !== undefined) this.showDrag(this.dragFrom, xAt(event));
       });
-      this.svg.addEventListener('pointerleave', () => { if (this.dragFrom === undefined) pointAt(null); });
+      // A finger leaves when it is lifted; the values it asked for stay until the next touch.
+      this.svg.addEventListener('pointerleave', event => { if (this.dragFrom === undefined && event.pointerType !== 'touch') pointAt(null); });
       this.svg.addEventListener('pointerdown', event => {
-        if (event.pointerType === 'touch' || event.button !== 0) return;
+        if (event.pointerType === 'touch') { pointAt(xAt(event), this); return; }
+        if (event.button !== 0) return;
         this.dragFrom = xAt(event);
         this.svg.setPointerCapture(event.pointerId);
       });
