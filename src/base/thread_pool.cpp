@@ -3,13 +3,17 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace trireme {
 namespace {
 
-// About 50 microseconds: the gap between two ops of a step is shorter, so a step runs without sleeping in between.
-constexpr int kSpins = 20000;
+constexpr uint32_t kOpen = uint32_t{1} << 31;
+
+// Longer than the gap between two ops of a step, so that a step runs without sleeping in between; shorter than a scheduler's
+// time slice, so that a thread that waits in vain gives its core away.
+constexpr std::chrono::microseconds kSpinTime{50};
 
 int usable_cores() {
   cpu_set_t set;
@@ -23,6 +27,20 @@ void relax() {
 #endif
 }
 
+// Returns a value of `word` other than `value`: spins for kSpinTime, then sleeps until notified.
+uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t value) {
+  constexpr int kPausesPerCheck = 32;  // of the clock; a pause takes between 10 and 50 ns
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int pause = 0; pause < kPausesPerCheck; ++pause) {
+      if (const uint32_t now = word.load(std::memory_order_acquire); now != value) return now;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  word.wait(value, std::memory_order_acquire);
+  return word.load(std::memory_order_acquire);
+}
+
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
@@ -32,12 +50,9 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-    ++generation_;
-  }
-  start_.notify_all();
+  stop_ = true;
+  ++turn_;
+  turn_.notify_all();
   for (auto& worker : workers_) worker.join();
 }
 
@@ -51,14 +66,11 @@ void ThreadPool::run_erased(int64_t count, ErasedTask task, void* context) {
   context_ = context;
   count_ = count;
   next_ = 0;
-  working_ = static_cast<int>(workers_.size());
-  {
-    std::lock_guard lock(mutex_);
-    ++generation_;
-  }
-  start_.notify_all();
+  gate_ = kOpen;
+  ++turn_;
+  turn_.notify_all();
   take_tasks(0);
-  while (working_.load(std::memory_order_acquire) > 0) relax();
+  close_and_wait();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
@@ -67,23 +79,35 @@ void ThreadPool::take_tasks(int thread) {
     for (int64_t i = next_.fetch_add(1); i < count_; i = next_.fetch_add(1)) task_(context_, i, thread);
   } catch (...) {
     next_ = count_;
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(error_mutex_);
     if (!error_) error_ = std::current_exception();
   }
 }
 
+bool ThreadPool::enter() {
+  uint32_t gate = gate_.load();
+  while ((gate & kOpen) != 0)
+    if (gate_.compare_exchange_weak(gate, gate + 1)) return true;
+  return false;
+}
+
+void ThreadPool::leave() {
+  if (gate_.fetch_sub(1) == 1) gate_.notify_one();  // closed, and this was the last inside: the caller may sleep
+}
+
+void ThreadPool::close_and_wait() {
+  uint32_t inside = gate_.fetch_and(~kOpen) & ~kOpen;
+  while (inside > 0) inside = wait_for_change(gate_, inside);
+}
+
 void ThreadPool::work(int thread) {
-  uint64_t seen = 0;
+  uint32_t seen = 0;
   for (;;) {
-    for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin) relax();
-    if (generation_.load(std::memory_order_acquire) == seen) {
-      std::unique_lock lock(mutex_);
-      start_.wait(lock, [&] { return generation_.load() != seen; });
-    }
+    seen = wait_for_change(turn_, seen);
     if (stop_) return;
-    ++seen;
+    if (!enter()) continue;
     take_tasks(thread);
-    working_.fetch_sub(1, std::memory_order_release);
+    leave();
   }
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -23,6 +22,9 @@ class ThreadPool {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls task(i) for every i in [0, count) and returns when all are done. Allocates nothing. Not reentrant.
+  //
+  // The caller never waits for a worker that has not begun: where other programs keep a worker off its core, the caller does its
+  // share. Whoever waits spins briefly and then sleeps, so that the core is free for the thread that is waited for.
   template <class Task>
   void run(int64_t count, Task&& task) {
     run_erased(
@@ -42,17 +44,22 @@ class ThreadPool {
   void run_erased(int64_t count, ErasedTask task, void* context);
   void take_tasks(int thread);
   void work(int thread);
+  bool enter();  // false: the run is over
+  void leave();
+  void close_and_wait();  // lets no more workers in and waits for those inside
+
+  static constexpr size_t kCacheLine = 64;
 
   std::vector<std::thread> workers_;
-  std::mutex mutex_;
-  std::condition_variable start_;
-  std::atomic<uint64_t> generation_{0};  // one more for every run; workers spin on it for a while, then sleep
-  std::atomic<int> working_{0};
-  std::atomic<int64_t> next_{0};
-  std::atomic<bool> stop_{false};
-  int64_t count_ = 0;
+  alignas(kCacheLine) std::atomic<uint32_t> turn_{0};  // counts runs; idle workers wait for it to change
+  alignas(kCacheLine) std::atomic<uint32_t> gate_{0};  // kOpen while a run takes workers in, and how many are inside
+  alignas(kCacheLine) std::atomic<int64_t> next_{0};
+  // Stable while the gate is open or a worker is inside.
+  alignas(kCacheLine) int64_t count_ = 0;
   ErasedTask task_ = nullptr;
   void* context_ = nullptr;
+  std::atomic<bool> stop_{false};
+  std::mutex error_mutex_;
   std::exception_ptr error_;
 };
 
