@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <string_view>
 
@@ -139,12 +140,28 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
                                    world);
 }
 
-int train(const TrainArguments& arguments) {
+// Until the ranks have met, a signal ends this process alone; then all of them leave together.
+World find_world(StopSignal& stop) {
   World world = World::find();
+  if (world.streams() == nullptr) return world;
+  stop.notice();
+  world.control().set_watch([&stop]() -> std::optional<JobEnd> {
+    if (stop.received() == nullptr) return std::nullopt;
+    return JobEnd{
+        .status = kStoppedAfterSaving,
+        .line = fmt::format("{} before the first step: there is nothing to save; start again to go on", stop.received())};
+  });
+  return world;
+}
+
+int train(const TrainArguments& arguments) {
+  std::signal(SIGPIPE, SIG_IGN);  // a run does not end because nobody reads its messages any more
+  StopSignal stop({.status = kStoppedAfterSaving, .speaks = rank_in_environment() == 0});
+  World world = find_world(stop);
   std::unique_ptr<Trainer> trainer;
   try {
     trainer = make_trainer(world, arguments);
-    if (!arguments.dry_run) return trainer->run() == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone;
+    if (!arguments.dry_run) return trainer->run(stop) == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone;
     trainer->announce();
     return kDone;
   } catch (const std::exception& error) {

@@ -127,18 +127,46 @@ void Control::connect(std::function<std::vector<CallCount>()> calls, std::functi
 void Control::run() {
   Clock::time_point next_beat = Clock::now();
   while (!stop_) {
+    const Clock::time_point turn = Clock::now();
     std::vector<pollfd> entries;
     const std::vector<int> ranks = living();
     for (const int other : ranks) entries.push_back({.fd = peer(other).connection.descriptor(), .events = POLLIN, .revents = 0});
     ::poll(entries.data(), entries.size(), static_cast<int>(kTurn.count()));
+    notice_pause(turn);
     for (size_t i = 0; i < entries.size(); ++i)
       if (entries[i].revents != 0) take_messages(ranks[i]);
     if (Clock::now() >= next_beat) {
       send_beats();
       next_beat = Clock::now() + kBeatEvery;
     }
+    ask_watch();
     exit_if_overdue();
   }
+}
+
+// A process that was stopped (SIGSTOP) for about as long as the others wait may have been given up by them.
+void Control::notice_pause(Clock::time_point before) {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  if (now - before > std::max(timeout_ - 2 * kBeatEvery, kSilent)) quiet_until_ = now + kGraceToLeave;
+}
+
+void Control::ask_watch() {
+  std::function<std::optional<JobEnd>()> watch;
+  {
+    const std::lock_guard lock(mutex_);
+    watch = watch_;
+  }
+  const std::optional<JobEnd> end = watch ? watch() : std::nullopt;
+  if (!end) return;
+  set_watch({});
+  if (rank_ != 0) return send(0, kFailed, end_text(*end));
+  if (declare(*end)) say(end->line);
+}
+
+void Control::set_watch(std::function<std::optional<JobEnd>()> watch) {
+  const std::lock_guard lock(mutex_);
+  watch_ = std::move(watch);
 }
 
 std::vector<int> Control::living() const {
@@ -293,6 +321,11 @@ bool Control::has_begun(int rank, const CallCount& call) {
   return counts(peer(rank).beat.calls);
 }
 
+Control::Clock::duration Control::silence_of(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return Clock::now() - peers_[static_cast<size_t>(rank)]->heard;
+}
+
 std::string Control::missing_here(const std::vector<int>& ranks, const CallCount& call) {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> missing;
@@ -312,6 +345,8 @@ std::string Control::missing_text(const std::vector<int>& ranks, const CallCount
   // Heartbeats that were sent after this rank began to wait.
   std::this_thread::sleep_for(2 * kBeatEvery);
   if (rank_ == 0) return missing_here(ranks, call);
+  if (const auto silence = silence_of(0); silence > kSilent)
+    return fmt::format("{} has been silent for {} s", name_of(0), std::chrono::duration_cast<seconds>(silence).count());
   send(0, kAsk,
        json_text(json{{"ranks", ranks}, {"group", call.group}, {"stream", call.stream}, {"count", call.count}}, kOneLine));
   std::unique_lock lock(mutex_);
@@ -365,15 +400,15 @@ JobEnd Control::settle(const JobEnd& mine, bool is_own) {
   }
   if (const std::optional<JobEnd> before = known(std::chrono::milliseconds(0))) return *before;
   send(0, kFailed, end_text(mine));
-  const std::optional<JobEnd> answer = known(kGraceToLeave);
+  const std::optional<JobEnd> answer = known(silence_of(0) > kSilent ? std::chrono::milliseconds(0) : kGraceToLeave);
   const std::lock_guard lock(mutex_);
   rank_0_silent_ = !answer;
   return answer.value_or(mine);
 }
 
 bool Control::speaks() const {
-  if (rank_ == 0) return true;
   const std::lock_guard lock(mutex_);
+  if (rank_ == 0) return Clock::now() >= quiet_until_;
   return rank_ == 1 && !told_by_rank_0_ && (peers_[0]->lost || rank_0_silent_);
 }
 

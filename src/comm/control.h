@@ -68,6 +68,9 @@ class Control {
   // What heartbeats say, and what is done when the job ends; both are called by this object's thread.
   void connect(std::function<std::vector<CallCount>()> calls, std::function<void(const JobEnd&)> on_end);
 
+  // Asked by this object's thread, several times a second, until it answers: its answer ends the job on all ranks.
+  void set_watch(std::function<std::optional<JobEnd>()> watch);
+
   // Who of `ranks` has begun fewer than `count` calls there, as words: "rank 2 (node7, process 4711) did not arrive".
   std::string missing_text(const std::vector<int>& ranks, const CallCount& call);
 
@@ -100,6 +103,9 @@ class Control {
   void lose(int rank);
   void send(int to, uint8_t kind, const std::string& text);
   void send_beats();
+  void ask_watch();
+  void notice_pause(Clock::time_point before);
+  Clock::duration silence_of(int rank) const;
   std::vector<int> living() const;  // peers that can be reached
   bool declare(const JobEnd& end);  // false if it has ended before
   void exit_if_overdue();
@@ -126,6 +132,8 @@ class Control {
   bool has_spoken_ = false;
   std::function<std::vector<CallCount>()> calls_;
   std::function<void(const JobEnd&)> on_end_;
+  std::function<std::optional<JobEnd>()> watch_;
+  Clock::time_point quiet_until_{};  // after this process stood still: the others may have left for it and said why
   std::atomic<bool> stop_ = false;
   std::thread thread_;  // last, so that it starts with everything above in place
 };

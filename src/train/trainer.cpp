@@ -17,14 +17,16 @@ HostBatch view_of(const Batch& batch) {
 
 }  // namespace
 
-RunOutcome Trainer::run() {
+RunOutcome Trainer::run(StopSignal& stop) {
   claim_folder();
+  stop.notice();  // from here on there is a run to resume
+  control_.set_watch({});
   open_text_log();
   try {
     announce();
     start();
     open_logs();
-    const RunOutcome outcome = train_to_the_end();
+    const RunOutcome outcome = train_to_the_end(stop);
     finish(outcome);
     return outcome;
   } catch (const std::exception& error) {
@@ -48,8 +50,7 @@ SamplerLayout Trainer::sampler_layout() const {
 }
 
 // Where the host is ahead of the device, the results of a step are read when the next one has been enqueued.
-RunOutcome Trainer::train_to_the_end() {
-  const StopSignal stop;
+RunOutcome Trainer::train_to_the_end(const StopSignal& stop) {
   const Stopwatch watch;
   const double limit = settings_.trainer.max_time;
   const size_t ahead = backend_->runs_ahead() ? 1 : 0;
@@ -60,6 +61,7 @@ RunOutcome Trainer::train_to_the_end() {
                saves = due(settings_.exp_manager.checkpoint.every_n_train_steps);
     const bool watched = !started_.empty() && started_.back().profiled;  // its time is its own
     finish_steps(reason || validates || saves || watched ? 0 : ahead);
+    if (reason && stop.number() != 0) drop_output_nobody_reads();
     if (reason) return *reason;
     if (validates) validate();
     if (saves) save_checkpoint();

@@ -52,7 +52,7 @@ class Trainer {
   Trainer(RunRequest request, World& world);
 
   void announce();  // says what will happen: model, data, layout, memory, rates
-  RunOutcome run();
+  RunOutcome run(StopSignal& stop);
 
  private:
   void say(const std::string& text) { tell(Severity::info, text); }
@@ -72,7 +72,7 @@ class Trainer {
   void open_logs();
   void add_run_logs(const Notify& notify);
   void close_logs(const RunEnding& ending);
-  RunOutcome train_to_the_end();
+  RunOutcome train_to_the_end(const StopSignal& stop);
   std::optional<RunOutcome> reason_to_stop(const std::vector<StepVote>& votes);
   std::optional<RunOutcome> start_one_step(StepVote vote);  // or, before the step, a reason of any rank to stop
   void start_step(const StepInput& input);

@@ -28,14 +28,17 @@ std::string fitted(const std::string& text, int label_width) {
   return wrapped(text.substr(0, next), kPlainColumns, label_width) + text.substr(next);
 }
 
+// What nobody reads is dropped: it is not a reason to end a run.
+void print_to_stderr(Severity severity, std::string_view text) {
+  const Terminal terminal = detect_terminal(STDERR_FILENO);
+  std::fputs((message_text(severity, text, terminal.columns, terminal) + "\n").c_str(), stderr);
+}
+
 }  // namespace
 
 void Trainer::tell(Severity severity, std::string_view text) {
   if (telemetry_ != nullptr) return telemetry_->message(severity, text);
-  if (is_first()) {
-    const Terminal terminal = detect_terminal(STDERR_FILENO);
-    fmt::print(stderr, "{}\n", message_text(severity, text, terminal.columns, terminal));
-  }
+  if (is_first()) print_to_stderr(severity, text);
   if (text_log_ != nullptr) text_log_->message(severity, text);
 }
 
@@ -43,7 +46,7 @@ void Trainer::open_text_log() {
   const int rank = world_.rank();
   stack_dump_.emplace(folder_.file(fmt::format("stack_globalrank-{}.txt", rank)));
   const Notify only_on_stderr = [this](Severity, std::string_view text) {
-    if (is_first()) fmt::print(stderr, "warning: {}\n", text);
+    if (is_first()) print_to_stderr(Severity::warning, text);
   };
   // The first rank opens the file that all share before the others do.
   if (!is_first()) control_.share("logs", "");

@@ -125,6 +125,14 @@ class MpiRun : public testing::Test {
     return found;
   }
 
+  // The processes that the one in the background has started.
+  std::vector<pid_t> children() const {
+    std::istringstream words(read_file(fmt::format("/proc/{0}/task/{0}/children", child_), 1 << 16));
+    std::vector<pid_t> found;
+    for (pid_t process = 0; words >> process;) found.push_back(process);
+    return found;
+  }
+
   // The exit status of mpirun; a failed test unless it ends, and all ranks with it.
   int finish(std::chrono::seconds limit = std::chrono::seconds(120)) {
     const std::vector<pid_t> ranks = processes();

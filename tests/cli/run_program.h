@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -29,6 +30,14 @@ inline ProgramResult run_shell(const std::string& command) {
 
 inline ProgramResult run_program(const std::string& arguments, const std::string& environment = "") {
   return run_shell(environment + " " + TRIREME_BINARY + " " + arguments);
+}
+
+// Whether a process handles a signal by now, as the kernel says.
+inline bool handles(pid_t process, int signal) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("SigCgt:")) return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  return false;
 }
 
 inline int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }

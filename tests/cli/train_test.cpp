@@ -1,55 +1,14 @@
 // The program as its users meet it: runs that stop and go on, mistakes answered in one line.
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <sys/types.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
-#include "base/file.h"
-#include "cli/run_program.h"
-#include "support/temporary_folder.h"
+#include "cli/small_run.h"
 
 namespace trireme {
 namespace {
 
-namespace fs = std::filesystem;
-
-// A small model with dropout on a text of its own, checkpoints every 10 steps.
-class TrainTest : public testing::Test {
- protected:
-  TrainTest() {
-    std::ofstream text(folder_ / "text.txt");
-    for (int i = 0; i < 600; ++i) text << "line " << i * i << " of a text that nobody wrote\n";
-    text.close();
-    std::ofstream recipe(folder_ / "small.yaml");
-    recipe << "trainer: {precision: bf16, max_steps: 40, val_check_interval: 20, limit_val_batches: 2}\n"
-              "exp_manager: {checkpoint_callback_params: {every_n_train_steps: 10}}\n"
-              "model:\n"
-              "  micro_batch_size: 2\n  global_batch_size: 4\n  encoder_seq_length: 16\n  max_position_embeddings: 16\n"
-              "  num_layers: 2\n  hidden_size: 32\n  ffn_hidden_size: 128\n  num_attention_heads: 4\n"
-              "  hidden_dropout: 0.1\n  attention_dropout: 0.1\n"
-              "  optim: {lr: 3e-3, sched: {name: CosineAnnealing, warmup_steps: 5, min_lr: 1e-4}}\n"
-              "  data: {data_impl: text, splits_string: \"90,10,0\", data_prefix: ["
-           << (folder_ / "text.txt").string() << "]}\n";
-  }
-
-  std::string train(const std::string& run, const std::string& more = "") const {
-    return "train " + (folder_ / "small.yaml").string() + " exp_manager.explicit_log_dir=" + (folder_ / run).string() + " " +
-           more;
-  }
-  fs::path shard(const std::string& run, int step) const {
-    return folder_ / run / "checkpoints" / fmt::format("step-{:08}", step) / "rank-00000.safetensors";
-  }
-  std::string shard_bytes(const std::string& run, int step) const { return read_file(shard(run, step), 1 << 24); }
-
-  TemporaryFolder folder_;
-};
+using TrainTest = SmallRun;
 
 TEST_F(TrainTest, TraceShowsWhereTheTimeOfAStepGoes) {
   const auto result = run_program(train("run", "trainer.max_steps=8 --trace-ops"));
@@ -100,31 +59,6 @@ TEST_F(TrainTest, ResumedRunEqualsTheUninterruptedOneBitForBit) {
   ASSERT_EQ(resumed.status, 0) << resumed.output;
   EXPECT_TRUE(contains(resumed.output, "resumed from step 10"));
   EXPECT_TRUE(shard_bytes("run", 40) == uninterrupted);
-}
-
-TEST_F(TrainTest, SignalSavesAndResumeContinuesBitForBit) {
-  ASSERT_EQ(run_program(train("whole")).status, 0);
-  // Started in the background and stopped by SIGTERM as soon as its first checkpoint is there.
-  const std::string command = std::string("exec ") + TRIREME_BINARY + " " + train("stopped") + " > /dev/null 2>&1";
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
-    _exit(127);
-  }
-  for (int i = 0; i < 3000 && !fs::exists(shard("stopped", 10)); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  kill(child, SIGTERM);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  // 75: saved and left; 0 only if the run was over before the signal came.
-  ASSERT_TRUE(WEXITSTATUS(status) == 75 || WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
-  if (WEXITSTATUS(status) == 75) {
-    const auto resumed = run_program(train("stopped", "--resume"));
-    ASSERT_EQ(resumed.status, 0) << resumed.output;
-    EXPECT_TRUE(contains(resumed.output, "resumed from step"));
-  }
-  EXPECT_TRUE(shard_bytes("whole", 40) == shard_bytes("stopped", 40));
 }
 
 TEST_F(TrainTest, DamagedCheckpointIsSkippedWithAWord) {
