@@ -21,12 +21,22 @@ int deepest(std::string_view pattern) {
   return static_cast<int>(std::ranges::count(pattern, '/'));
 }
 
+// The one file that `source` is. Its name is a local of its own, since GCC 12 destroys what a nested braced initializer has made
+// twice when a later part of it throws.
+std::vector<FoundFile> single_file(Source source) {
+  std::string name = file_name_of(source.location);
+  std::vector<FoundFile> found(1);
+  found[0].source = std::move(source);
+  found[0].name = std::move(name);
+  return found;
+}
+
 std::vector<FoundFile> find_local(const Location& location, Missing missing) {
   std::error_code failed;
   const std::string& path = location.path;
-  if (fs::is_regular_file(path, failed)) return {{{location, {}}, file_name_of(location), {}}};
+  if (fs::is_regular_file(path, failed)) return single_file({location, {}});
   const bool folder = fs::is_directory(path, failed);
-  if (!folder && !is_glob(path) && missing == Missing::allowed) return {{{location, {}}, file_name_of(location), {}}};
+  if (!folder && !is_glob(path) && missing == Missing::allowed) return single_file({location, {}});
   if (!folder && !is_glob(path)) throw UserError("{}: there is no such file or folder", path);
   const std::string root = folder ? (path.ends_with('/') ? path : path + "/") : folder_part(literal_prefix_of_glob(path));
   const int depth = folder ? 1 << 20 : deepest(std::string_view(path).substr(root.size()));
@@ -36,7 +46,10 @@ std::vector<FoundFile> find_local(const Location& location, Missing missing) {
     if (entries.depth() >= depth) entries.disable_recursion_pending();
     const std::string name = entries->path().lexically_relative(root.empty() ? "." : root).string();
     if (!entries->is_regular_file(failed) || is_name_of_unfinished(name)) continue;
-    if (folder || glob_matches(path, root + name)) found.push_back({{with_path(location, root + name), {}}, name, {}});
+    if (!folder && !glob_matches(path, root + name)) continue;
+    FoundFile& file = found.emplace_back();
+    file.source.location = with_path(location, root + name);
+    file.name = name;
   }
   if (failed) throw Failure("cannot read the folder {}: {}", root, failed.message());
   return found;
@@ -58,8 +71,8 @@ std::vector<FoundFile> find_in_store(const Location& location, const std::string
   const std::string& pattern = location.path;
   const bool folder = pattern.empty() || pattern.ends_with('/');
   if (!folder && !is_glob(pattern)) {
-    if (via == "auto" || via == "https") return {{{location, {}}, file_name_of(location), {}}};
-    return {{private_source(location, via), file_name_of(location), {}}};
+    const bool public_first = via == "auto" || via == "https";
+    return single_file(public_first ? Source{location, {}} : private_source(location, via));
   }
   const std::string prefix = folder ? pattern : literal_prefix_of_glob(pattern);
   const std::string root = folder_part(prefix);
@@ -70,23 +83,28 @@ std::vector<FoundFile> find_in_store(const Location& location, const std::string
     if (!folder && !glob_matches(pattern, object.key)) continue;
     const std::string name = object.key.substr(root.size());
     require_safe_name(name, shown(location));
-    found.push_back({{with_path(location, object.key), tool},
-                     name,
-                     RemoteFile{.size = object.size, .identity = "", .modified = object.modified, .ranges = true}});
+    FoundFile& file = found.emplace_back();
+    file.source.location = with_path(location, object.key);
+    file.source.tool = tool;
+    file.name = name;
+    file.remote = RemoteFile{.size = object.size, .identity = "", .modified = object.modified, .ranges = true};
   }
   return found;
 }
 
 }  // namespace
 
-Source private_source(const Location& location, const std::string& via) { return {location, find_store_tool(location, via)}; }
+Source private_source(const Location& location, const std::string& via) {
+  StoreTool tool = find_store_tool(location, via);
+  return {location, std::move(tool)};
+}
 
 std::vector<FoundFile> find_files(const std::string& address, const std::string& via, SourceReader& reader, Missing missing) {
   const Location location = parse_location(address);
   if (location.scheme == Scheme::http) {
     if (location.path.find('*') != std::string::npos)
       throw UserError("{}: a web server cannot be asked which files match; name each file", shown(location));
-    return {{{location, {}}, file_name_of(location), {}}};
+    return single_file({location, {}});
   }
   std::vector<FoundFile> found = is_store(location) ? find_in_store(location, via, reader) : find_local(location, missing);
   if (found.empty()) throw UserError("{}: nothing is there that matches", shown(location));

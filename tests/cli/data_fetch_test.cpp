@@ -107,6 +107,16 @@ TEST_F(DataFetchTest, SignalSavesAndSaysSo) {
   EXPECT_TRUE(fs::exists(out / "f.partial.json"));
 }
 
+// A function that throws while an aggregate is being made: what was made before must be destroyed once.
+TEST_F(DataFetchTest, AddressesWithoutTheNameOfAFileAreRefused) {
+  for (const std::string address :
+       {"https://host.invalid/", "https://host.invalid", "https://host.invalid/a/", "s3://bucket/.."}) {
+    const ProgramResult result = fetch(address);
+    EXPECT_EQ(result.status, 2) << address << ": " << result.output;
+    EXPECT_TRUE(contains(result.output, "does not end with the name of a file")) << result.output;
+  }
+}
+
 TEST_F(DataFetchTest, FoldersPathsAndGlobsAreCopiedOnce) {
   folder.write("data/a.txt", "one");
   folder.write("data/b/c.txt", "two");
