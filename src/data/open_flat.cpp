@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/flat_dataset.h"
+#include "data/flat_description.h"
 
 namespace trireme {
 namespace {
@@ -90,11 +91,20 @@ class FlatOpener {
  private:
   bool shards() const { return settings_.data_impl == "llmc"; }
 
+  // What the file's own description says, else the rule of the programs that write such files.
+  TokenType type_of(const std::string& path) const {
+    const auto description = read_flat_description(path);
+    if (!description) return flat_token_type_for(request_.vocabulary);
+    if (description->vocabulary > request_.vocabulary)
+      throw UserError("{}: tokens of a vocabulary of {}, but model.vocab_size is {}; is it the data of another tokenizer?", path,
+                      description->vocabulary, request_.vocabulary);
+    return description->type;
+  }
+
   std::vector<TokenSegment> open_files(const Files& files) const {
     std::vector<TokenSegment> segments;
-    const TokenType type = request_.vocabulary <= 65536 ? TokenType::uint16 : TokenType::uint32;
     for (const std::string& path : files) {
-      auto file = std::make_shared<TokenFile>(shards() ? TokenFile::open_llmc(path) : TokenFile::open_flat(path, type));
+      auto file = std::make_shared<TokenFile>(shards() ? TokenFile::open_llmc(path) : TokenFile::open_flat(path, type_of(path)));
       const int64_t tokens = file->tokens();
       segments.push_back({.file = std::move(file), .tokens = {0, tokens}});
     }

@@ -81,6 +81,12 @@ void with_type(TokenType type, Function&& function) {
 const char* name_of(TokenType type) { return row_of(type).name; }
 int64_t size_of(TokenType type) { return row_of(type).size; }
 
+std::optional<TokenType> token_type_named(std::string_view name) {
+  for (const TypeRow& candidate : kTypes)
+    if (candidate.name == name) return candidate.type;
+  return std::nullopt;
+}
+
 std::optional<TokenType> token_type_of_code(uint8_t code) {
   for (const TypeRow& candidate : kTypes)
     if (static_cast<uint8_t>(candidate.type) == code && candidate.type != TokenType::uint32) return candidate.type;
@@ -88,6 +94,10 @@ std::optional<TokenType> token_type_of_code(uint8_t code) {
 }
 
 TokenType token_type_for(int64_t vocabulary) { return vocabulary < 65500 ? TokenType::uint16 : TokenType::int32; }
+
+TokenType flat_token_type_for(int64_t vocabulary) {
+  return vocabulary - 1 <= std::numeric_limits<uint16_t>::max() ? TokenType::uint16 : TokenType::uint32;
+}
 
 void load_tokens(const std::byte* from, TokenType type, std::span<int32_t> to) {
   with_type(type, [&]<class T>(T) { load_as<T>(from, to); });

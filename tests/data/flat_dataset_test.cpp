@@ -104,6 +104,26 @@ TEST(FlatDataset, ShardsOfLlmC) {
   EXPECT_EQ(sample_of(*open("llmc", {folder.path().string()}, WindowOrder::sequential, Split::validation), 0).tokens[0], 900);
 }
 
+TEST(FlatDataset, TheDescriptionBesideAFileCounts) {
+  const TemporaryFolder folder;
+  std::string wide;
+  for (int32_t i = 0; i < 10; ++i) wide.append(reinterpret_cast<const char*>(&i), 4);
+  const std::string path = folder.write("train.bin", wide);
+  folder.write("tokens.json", R"({"token_type": "uint32", "vocabulary": 300, "files": {"train.bin": 10, "val.bin": 3}})");
+  EXPECT_EQ(sample_of(*open("flat", {path}, WindowOrder::sequential, Split::train, 300, "1"), 0).targets,
+            (std::vector<int32_t>{1, 2, 3, 4}));
+  const auto opening = [&](int64_t vocabulary) {
+    return [=] { open("flat", {path}, WindowOrder::sequential, Split::train, vocabulary, "1"); };
+  };
+  expect_user_error(opening(299), {"train.bin", "vocabulary of 300", "model.vocab_size is 299"});
+  folder.write("train.bin", wide.substr(4));
+  expect_user_error(opening(300), {"train.bin: 36 bytes", "tokens.json says 10 tokens of uint32"});
+  folder.write("tokens.json", R"({"token_type": "float", "vocabulary": 300, "files": {"train.bin": 9}})");
+  expect_user_error(opening(300), {"tokens.json", "float"});
+  folder.write("tokens.json", "[]");
+  expect_user_error(opening(300), {"tokens.json", "prepare the data again"});
+}
+
 TEST(FlatDataset, MistakesAreNamed) {
   const TemporaryFolder folder;
   const auto flat = [&](const std::string& path, int64_t vocabulary = 10000) {

@@ -6,6 +6,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "data/flat_description.h"
 #include "data/indexed_format.h"
 #include "data/prepare/document_order.h"
 #include "data/prepare/output_stream.h"
@@ -173,6 +174,10 @@ json assemble_flat(const AssembleSettings& settings, const std::vector<FinishedP
   order.copy_training(tokens, size_of(settings.type), [&](std::span<const std::byte> bytes) { train.put_bytes(bytes); });
   val.finish();
   train.finish();
+  FlatDescription description{.type = settings.type, .vocabulary = settings.vocabulary, .files = {}};
+  description.files["val.bin"] = val.bytes() / size_of(settings.type);
+  description.files["train.bin"] = train.bytes() / size_of(settings.type);
+  write_flat_description(settings.prepare.output, description);
   val.publish();
   train.publish();
   return json::array({train.description(), val.description()});

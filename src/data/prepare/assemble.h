@@ -17,6 +17,7 @@ struct FinishedPart {
 struct AssembleSettings {
   const PrepareSettings& prepare;
   TokenType type;
+  int64_t vocabulary;
   int64_t memory;  // bytes it may use
 };
 

@@ -35,8 +35,7 @@ EndOfDocument end_of_document_of(const PrepareSettings& settings) {
 }
 
 TokenType token_type_of(OutputFormat format, int64_t vocabulary) {
-  const TokenType type = token_type_for(vocabulary);
-  return format == OutputFormat::llmc && type == TokenType::int32 ? TokenType::uint32 : type;
+  return format == OutputFormat::megatron ? token_type_for(vocabulary) : flat_token_type_for(vocabulary);
 }
 
 std::filesystem::path megatron_prefix(const PrepareSettings& settings) {

@@ -218,7 +218,8 @@ class Preparation {
       return {PrepareOutcome::waiting, report(parts)};
     }
     const Stopwatch watch;
-    const json files = assemble({.prepare = settings_, .type = type_, .memory = memory_.assemble_bytes}, parts);
+    const json files = assemble(
+        {.prepare = settings_, .type = type_, .vocabulary = tokenizer_.vocabulary(), .memory = memory_.assemble_bytes}, parts);
     usage_.assemble_seconds = watch.seconds();
     json result = report(parts);
     result["output"] = files;

@@ -11,6 +11,7 @@
 #include "data/byte_tokenizer.h"
 #include "data/expect_user_error.h"
 #include "data/indexed_writer.h"
+#include "data/open_dataset.h"
 #include "data/prepare/document_order.h"
 #include "data/prepare/part_writer.h"
 #include "data/sha256.h"
@@ -178,6 +179,55 @@ TEST_F(PrepareTest, FlatFilesAreShuffledAsDatasetsShufflesThem) {
   }
   EXPECT_EQ(contents(folder_ / "flat/train.bin"), train);
   EXPECT_EQ(contents(folder_ / "flat/val.bin"), val);
+}
+
+// Its tokens are the last ones of a vocabulary of any size.
+class LargeTokenizer final : public Tokenizer {
+ public:
+  explicit LargeTokenizer(int64_t vocabulary) : vocabulary_(vocabulary) {}
+  int64_t vocabulary() const override { return vocabulary_; }
+  int32_t end_of_document() const override { return static_cast<int32_t>(vocabulary_ - 1); }
+  std::vector<int32_t> encode(std::string_view text) const override {
+    std::vector<int32_t> tokens;
+    for (const char byte : text) tokens.push_back(end_of_document() - static_cast<uint8_t>(byte));
+    return tokens;
+  }
+  std::string decode(std::span<const int32_t>) const override { return ""; }
+  bool can_be_cut_at_lines() const override { return true; }
+
+ private:
+  int64_t vocabulary_;
+};
+
+// Around the sizes at which some program changes the type of tokens, training reads what was prepared.
+TEST_F(PrepareTest, TrainingReadsTheTokensOfEveryVocabulary) {
+  const std::string text = "abcdefghijklmnopqrstuvwxyz";
+  const std::string input = folder_.write("a.txt", text);
+  for (const int64_t vocabulary : {1000, 65499, 65500, 65535, 65536, 65537, 100000})
+    for (const OutputFormat format : {OutputFormat::flat, OutputFormat::llmc}) {
+      const LargeTokenizer tokenizer(vocabulary);
+      const bool flat = format == OutputFormat::flat;
+      PrepareSettings some = settings({input}, fmt::format("{}{}", flat ? "flat" : "llmc", vocabulary));
+      some.format = format;
+      some.validation = 0;
+      some.end_of_document = EndOfDocument::none;
+      prepare_data(some, tokenizer, {.stop = [] { return false; }, .tell = [](const std::string&) {}});
+      DataSettings data;
+      data.data_impl = flat ? "flat" : "llmc";
+      data.data_prefix = {flat ? some.output + "/train.bin" : some.output + "_val_000000.bin"};
+      data.splits_string = "1";
+      data.window_order = WindowOrder::sequential;
+      for (const int64_t model_vocabulary : {vocabulary, vocabulary + 128}) {  // as it is, and padded
+        const auto dataset = open_dataset(data, model_vocabulary, Split::train, 25, 1, 7);
+        std::vector<int32_t> tokens(25), targets(25), expected = tokenizer.encode(text);
+        dataset->sample(0, tokens, targets);
+        expected.pop_back();
+        EXPECT_EQ(tokens, expected) << vocabulary << " for a model of " << model_vocabulary;
+      }
+      if (flat)
+        expect_user_error([&] { open_dataset(data, vocabulary - 1, Split::train, 25, 1, 7); },
+                          {"train.bin", fmt::format("vocabulary of {}", vocabulary)});
+    }
 }
 
 TEST_F(PrepareTest, LlmcShardsAreTheStreamCutIntoPieces) {
