@@ -9,6 +9,12 @@ std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
   return tokens;
 }
 
+size_t ByteTokenizer::last_cut(std::string_view text, size_t /*searched*/) const {
+  size_t at = text.empty() ? 0 : text.size() - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
 std::string ByteTokenizer::decode(std::span<const int32_t> tokens) const {
   std::string text;
   text.reserve(tokens.size());

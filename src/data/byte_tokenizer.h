@@ -11,7 +11,7 @@ class ByteTokenizer final : public Tokenizer {
   int32_t end_of_document() const override { return 256; }
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> tokens) const override;
-  bool can_be_cut_at_lines() const override { return true; }
+  size_t last_cut(std::string_view text, size_t searched) const override;  // between any two characters
 };
 
 }  // namespace trireme

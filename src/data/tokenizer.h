@@ -20,6 +20,9 @@ class Encoder {
 
   // The tokens of one document, added at the end of `tokens`.
   virtual void encode(std::string_view text, TokenBuffer& tokens) = 0;
+
+  // The same for what follows a cut of the document (Tokenizer::last_cut).
+  virtual void encode_rest(std::string_view text, TokenBuffer& tokens) { encode(text, tokens); }
 };
 
 class Tokenizer {
@@ -38,8 +41,9 @@ class Tokenizer {
   // vocabulary was rounded up can produce one.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
 
-  // Whether a text that is cut after a line feed between a printable character and a letter has the same tokens as the whole.
-  virtual bool can_be_cut_at_lines() const = 0;
+  // The last place in `text`, the beginning of a longer one, where the whole can be cut in two without changing its tokens; 0:
+  // there is none. It lies between characters, also those of broken UTF-8. The first `searched` bytes were searched before.
+  virtual size_t last_cut(std::string_view /*text*/, size_t /*searched*/) const { return 0; }
 };
 
 }  // namespace trireme

@@ -47,15 +47,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                              .type = TokenType::uint16,
                              .end_of_document = EndOfDocument::append,
                              .on_error = OnError::skip,
-                             .cut_text = CutText::yes,
                              .uncut_bytes = kMost},
                             tokenizer);
   const std::string name = fuzz_file(kNames[data[0] % std::size(kNames)], {reinterpret_cast<const char*>(data) + 1, size - 1});
   const InputFile file{name, *wrapping_of(name), static_cast<int64_t>(size) - 1};
   std::atomic<int64_t> bytes_read{0};
   WorkingSink sink(worker);
-  const ReaderSettings settings{
-      .line_bytes = kMost, .uncut_bytes = kMost, .decompressor_bytes = 1 << 23, .cut_text = CutText::yes};
+  const ReaderSettings settings{.line_bytes = kMost, .uncut_bytes = kMost, .decompressor_bytes = 1 << 23, .cuts = &tokenizer};
   require(BlockReader(settings, sink, bytes_read).read(file, {.end = file.bytes}, {}));
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/units.h"
 #include "data/prepare/tar_reader.h"
 
 namespace trireme::prepare {
@@ -37,11 +38,16 @@ int64_t count_lines(const char* at, const char* end) {
 
 }  // namespace
 
+std::string too_long_to_cut(int64_t bytes) {
+  return fmt::format("a single word of more than {}; give more --memory", format_bytes(bytes));
+}
+
 bool BlockReader::read(const InputFile& file, const Unit& unit, const Position& from) {
   at_ = from;
   skip_blocks_ = from.block;
   tail_.clear();
   in_document_ = false;
+  searched_ = 0;
   line_limit_ = kNoLimit;
   try {
     if (file.wrapping.compression == Compression::none && file.wrapping.content == Content::json_lines) {
@@ -131,9 +137,9 @@ void BlockReader::read_lines(ByteSource& source, const std::string& name) {
     }
     if (end == 0 && !ended) {
       block_->tally.add(Finding::too_long, 1, [&] {
-        return fmt::format("{}: {}: the line has more than {} MiB; give more --memory", name,
+        return fmt::format("{}: {}: the line has more than {}; give more --memory", name,
                            at_.line > 0 ? fmt::format("line {}", at_.line) : fmt::format("byte {}", at_.byte),
-                           settings_.line_bytes >> 20);
+                           format_bytes(settings_.line_bytes));
       });
       auto dropped = static_cast<int64_t>(block_->bytes.size());
       block_->bytes.clear();
@@ -198,21 +204,21 @@ void BlockReader::read_text(ByteSource& source, const std::string& name) {
 bool BlockReader::make_room_in_text(ByteSource& source, const std::string& name) {
   ByteBuffer& bytes = block_->bytes;
   const size_t begin = block_->pieces.empty() ? 0 : block_->pieces.back().end;
-  const size_t cut = settings_.cut_text == CutText::yes ? last_safe_cut({bytes.data() + begin, bytes.size() - begin}) : 0;
+  const std::string_view open(bytes.data() + begin, bytes.size() - begin);
+  const size_t cut = settings_.cuts == nullptr ? 0 : settings_.cuts->last_cut(open, std::exchange(searched_, open.size()));
   if (cut > 0 || begin > 0) {
     if (cut > 0) end_text_piece(begin + cut, PieceEnd::cut, name);
     tail_.append({bytes.data() + begin + cut, bytes.size() - begin - cut});
     bytes.resize(begin + cut);
     put_block(0, 0);
+    searched_ = 0;
     return true;
   }
   if (static_cast<int64_t>(bytes.size()) < settings_.uncut_bytes) {
     grow_block();
     return true;
   }
-  block_->tally.add(Finding::too_long, 1, [&] {
-    return fmt::format("{}: more than {} MiB of text that cannot be cut; give more --memory", name, settings_.uncut_bytes >> 20);
-  });
+  block_->tally.add(Finding::too_long, 1, [&] { return fmt::format("{}: {}", name, too_long_to_cut(settings_.uncut_bytes)); });
   bytes.clear();
   bytes.shrink(2 * kBlockBytes);
   do bytes.clear();
@@ -221,12 +227,14 @@ bool BlockReader::make_room_in_text(ByteSource& source, const std::string& name)
   if (block_->continues) end_text_piece(0, PieceEnd::document, name);
   put_block(0, 0);
   in_document_ = false;
+  searched_ = 0;
   return false;
 }
 
 void BlockReader::end_text_piece(size_t end, PieceEnd how, const std::string& name) {
   block_->pieces.push_back({.end = end, .how = how, .name = name});
   in_document_ = how == PieceEnd::cut;
+  searched_ = 0;
 }
 
 void BlockReader::open_block(Content content, const std::string& name) {

@@ -7,7 +7,7 @@
 
 #include "data/prepare/block.h"
 #include "data/prepare/byte_source.h"
-#include "data/prepare/text_cut.h"
+#include "data/tokenizer.h"
 
 namespace trireme::prepare {
 
@@ -21,11 +21,14 @@ class BlockSink {
 };
 
 struct ReaderSettings {
-  int64_t line_bytes = 0;          // a longer line is too long
-  int64_t uncut_bytes = 0;         // a longer stretch of text that cannot be cut is too long
-  int64_t decompressor_bytes = 0;  // for the window of one stream
-  CutText cut_text = CutText::no;  // the tokenizer gives the same tokens for a text that is cut
+  int64_t line_bytes = 0;           // a longer line is too long
+  int64_t uncut_bytes = 0;          // a longer stretch of text that cannot be cut is too long
+  int64_t decompressor_bytes = 0;   // for the window of one stream
+  const Tokenizer* cuts = nullptr;  // says where long texts are cut; null: nowhere
 };
+
+// What is said of text without a place to cut it in so many bytes.
+std::string too_long_to_cut(int64_t bytes);
 
 class BlockReader {
  public:
@@ -66,6 +69,7 @@ class BlockReader {
   Position at_;             // of the block being filled
   int64_t skip_blocks_ = 0;
   int64_t line_limit_ = 0;    // lines that begin at this byte or later belong to another unit
+  size_t searched_ = 0;       // bytes of the open piece that have no place to cut
   bool in_document_ = false;  // the open document of text has pieces in earlier blocks
 };
 

@@ -1,8 +1,10 @@
 #include "data/prepare/block_worker.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
+#include "data/prepare/block_reader.h"
 #include "data/prepare/thread_time.h"
 #include "data/prepare/utf8.h"
 
@@ -21,7 +23,11 @@ std::string place_of_line(const Block& block, int64_t line, size_t byte) {
 }  // namespace
 
 BlockWorker::BlockWorker(const WorkerSettings& settings, const Tokenizer& tokenizer)
-    : settings_(settings), end_token_(tokenizer.end_of_document()), lines_(settings.key), encoder_(tokenizer.make_encoder()) {}
+    : settings_(settings),
+      tokenizer_(tokenizer),
+      end_token_(tokenizer.end_of_document()),
+      lines_(settings.key),
+      encoder_(tokenizer.make_encoder()) {}
 
 void BlockWorker::work(Block& block) {
   const double start = thread_seconds();
@@ -124,25 +130,35 @@ void BlockWorker::tokenize(Block& block) {
   store(block);
 }
 
+// Up to the last place in kLongText bytes where the text can be cut, or in more where there is none. At most a little more than
+// what is refused is looked at.
+size_t BlockWorker::length_of_piece(std::string_view text) const {
+  size_t searched = 0;
+  for (size_t window = kLongText; window < text.size(); window *= 2) {
+    if (const size_t cut = tokenizer_.last_cut(text.substr(0, window), searched); cut != 0) return cut;
+    if (static_cast<int64_t>(window) > settings_.uncut_bytes) return window;
+    searched = window;
+  }
+  return text.size();
+}
+
 // False: a part of the document cannot be cut and is too long.
 bool BlockWorker::encode(Block& block, const Document& document) {
   std::string_view text = document.text;
+  bool begins = document.begins;
   while (!text.empty()) {
-    size_t length = text.size();
-    if (length > kLongText && settings_.cut_text == CutText::yes) {
-      length = last_safe_cut(text.substr(0, kLongText));
-      if (length == 0) length = next_safe_cut(text, kLongText);
-    }
+    const size_t length = length_of_piece(text);
     if (length > kLongText && static_cast<int64_t>(length) > settings_.uncut_bytes) {
-      block.tally.add(Finding::too_long, 1, [&] {
-        return fmt::format("{}: more than {} MiB of text that cannot be cut; give more --memory", place_of(block, document),
-                           settings_.uncut_bytes >> 20);
-      });
+      block.tally.add(Finding::too_long, 1,
+                      [&] { return fmt::format("{}: {}", place_of(block, document), too_long_to_cut(settings_.uncut_bytes)); });
       return false;
     }
     std::string_view piece = text.substr(0, length);
     if (!document.ascii) piece = with_valid_utf8(piece, block, document);
-    encoder_->encode(piece, tokens_);
+    if (std::exchange(begins, false))
+      encoder_->encode(piece, tokens_);
+    else
+      encoder_->encode_rest(piece, tokens_);
     if (length < text.size()) store(block);
     text.remove_prefix(length);
   }

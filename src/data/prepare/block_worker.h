@@ -6,7 +6,6 @@
 
 #include "data/prepare/block.h"
 #include "data/prepare/json_line.h"
-#include "data/prepare/text_cut.h"
 #include "data/token_type.h"
 #include "data/tokenizer.h"
 
@@ -22,8 +21,7 @@ struct WorkerSettings {
   EndOfDocument end_of_document = EndOfDocument::none;
   EmptyDocuments empty_documents = EmptyDocuments::bare;
   OnError on_error = OnError::stop;  // stop: nothing after the first error of a block is looked at
-  CutText cut_text = CutText::no;
-  int64_t uncut_bytes = 0;  // a longer stretch of text that cannot be cut is too long
+  int64_t uncut_bytes = 0;           // a longer stretch of text that cannot be cut is too long
 };
 
 struct WorkerTimes {  // seconds of its thread's CPU
@@ -51,12 +49,14 @@ class BlockWorker {
   void parse_pieces(Block& block);
   void tokenize(Block& block);
   bool encode(Block& block, const Document& document);
+  size_t length_of_piece(std::string_view text) const;
   std::string_view with_valid_utf8(std::string_view text, Block& block, const Document& document);
   std::string place_of(const Block& block, const Document& document) const;
   void store(Block& block);
   int64_t stored_tokens(const Block& block) const;
 
   WorkerSettings settings_;
+  const Tokenizer& tokenizer_;
   int32_t end_token_;
   JsonLineReader lines_;
   TextScratch scratch_;

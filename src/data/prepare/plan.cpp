@@ -18,7 +18,7 @@ using nlohmann::json;
 constexpr int64_t kRangeBytes = int64_t{4} << 30;  // of a file of plain lines
 constexpr int64_t kWorkersPerLane = 3;             // what one stream that is being unfolded keeps busy
 constexpr int64_t kPartsPerLane = 4;               // so that all end at about the same time
-constexpr int64_t kPlanVersion = 1;
+constexpr int64_t kPlanVersion = 2;
 constexpr int64_t kMaxPlanBytes = int64_t{1} << 30;
 
 // Two tokenizers with the same checksum give the same tokens: it is over all their tokens and what becomes of a text with most

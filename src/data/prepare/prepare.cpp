@@ -111,20 +111,18 @@ class Preparation {
   }
 
   PipelineSettings pipeline_settings() const {
-    const CutText cut = tokenizer_.can_be_cut_at_lines() ? CutText::yes : CutText::no;
     return {.workers = settings_.workers,
             .lanes = plan_.lanes,
             .blocks = memory_.blocks,
             .reader = {.line_bytes = memory_.line_bytes,
                        .uncut_bytes = memory_.uncut_bytes,
                        .decompressor_bytes = memory_.decompressor_bytes,
-                       .cut_text = cut},
+                       .cuts = &tokenizer_},
             .worker = {.key = settings_.key,
                        .type = type_,
                        .end_of_document = end_of_document_of(settings_),
                        .empty_documents = empty_documents_of(settings_.format),
                        .on_error = settings_.on_error,
-                       .cut_text = cut,
                        .uncut_bytes = memory_.uncut_bytes}};
   }
 

@@ -17,6 +17,7 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens)
     return std::tuple(byte_at(a.text, 0), b.text.size(), a.text) < std::tuple(byte_at(b.text, 0), a.text.size(), b.text);
   });
   for (const AddedToken& token : tokens_) {
+    longest_ = std::max(longest_, token.text.size());
     const size_t first = byte_at(token.text, 0);
     ++first_of_byte_[first + 1];
     for (size_t second = 0; second < 256; ++second)
@@ -30,6 +31,13 @@ const AddedToken* AddedTokenFinder::longest_at(std::string_view text) const {
   for (uint32_t i = first_of_byte_[first]; i < first_of_byte_[first + 1]; ++i)
     if (text.starts_with(tokens_[i].text)) return &tokens_[i];
   return nullptr;
+}
+
+bool AddedTokenFinder::touches(std::string_view text, size_t at) const {
+  for (size_t begin = at - std::min(at, longest_); begin < at; ++begin)
+    if (const AddedToken* token = longest_at(text.substr(begin)); token != nullptr && begin + token->text.size() >= at)
+      return true;
+  return false;
 }
 
 AddedTokenFinder::Found AddedTokenFinder::find(std::string_view text, size_t from) const {

@@ -24,6 +24,10 @@ class AddedTokenFinder {
   explicit AddedTokenFinder(std::vector<AddedToken> tokens = {});
 
   bool empty() const { return tokens_.empty(); }
+  size_t longest() const { return longest_; }  // in bytes; 0: there are none
+
+  // Whether some token stands in the text that begins before `at` and ends there or later.
+  bool touches(std::string_view text, size_t at) const;
 
   struct Found {
     size_t at = std::string_view::npos;  // npos: none
@@ -36,6 +40,7 @@ class AddedTokenFinder {
  private:
   const AddedToken* longest_at(std::string_view text) const;
 
+  size_t longest_ = 0;
   std::vector<AddedToken> tokens_;           // those with the same first byte together, the longest first
   std::array<uint32_t, 257> first_of_byte_;  // [byte] where in tokens_ those begin that begin with it
   std::vector<bool> pairs_;                  // [two bytes] some token begins with them, or with the first and nothing else

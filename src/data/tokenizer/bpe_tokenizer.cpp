@@ -20,24 +20,29 @@ class BpeTokenizerEncoder final : public Encoder {
   explicit BpeTokenizerEncoder(const BpeTokenizer& tokenizer)
       : tokenizer_(tokenizer), words_(tokenizer.definition_.model, tokenizer.definition_.pattern) {}
 
-  void encode(std::string_view text, TokenBuffer& tokens) override {
+  void encode(std::string_view text, TokenBuffer& tokens) override { encode(text, Begins::yes, tokens); }
+  void encode_rest(std::string_view text, TokenBuffer& tokens) override { encode(text, Begins::no, tokens); }
+
+ private:
+  enum class Begins : uint8_t { no, yes };  // no: the text before it is in another piece
+
+  void encode(std::string_view text, Begins begins, TokenBuffer& tokens) {
     const AddedTokenFinder& added = tokenizer_.added_;
-    if (added.empty()) return encode_between(text, tokens);
-    for (size_t at = 0; at < text.size();) {
+    if (added.empty()) return encode_between(text, begins, tokens);
+    for (size_t at = 0; at < text.size(); begins = Begins::yes) {
       const AddedTokenFinder::Found found = added.find(text, at);
-      encode_between(text.substr(at, found.at - at), tokens);
+      encode_between(text.substr(at, found.at - at), begins, tokens);
       if (found.at == std::string_view::npos) return;
       tokens.push_back(found.id);
       at = found.at + found.length;
     }
   }
 
- private:
-  void encode_between(std::string_view text, TokenBuffer& tokens) {
+  void encode_between(std::string_view text, Begins begins, TokenBuffer& tokens) {
     if (text.empty()) return;
     const BpeDefinition& definition = tokenizer_.definition_;
     if (definition.text_form == TextForm::nfc && compose_nfc(text, composed_)) text = composed_;
-    if (definition.adds_prefix_space && text[0] != ' ') {
+    if (definition.adds_prefix_space && begins == Begins::yes && text[0] != ' ') {
       prefixed_.assign(" ").append(text);
       text = prefixed_;
     }
@@ -50,7 +55,9 @@ class BpeTokenizerEncoder final : public Encoder {
 };
 
 BpeTokenizer::BpeTokenizer(BpeDefinition definition, SpecialTokens specials)
-    : definition_(std::move(definition)), added_(tokens_to_find(definition_.added, specials)) {
+    : definition_(std::move(definition)),
+      added_(tokens_to_find(definition_.added, specials)),
+      cutter_(definition_.pattern, definition_.text_form, added_) {
   for (const std::string& token : definition_.model.tokens()) texts_.emplace_back(token);
   for (const AddedToken& token : definition_.added) {
     texts_.resize(std::max(texts_.size(), static_cast<size_t>(token.id) + 1));
@@ -87,13 +94,6 @@ std::string BpeTokenizer::decode(std::span<const int32_t> tokens) const {
       text += texts_[static_cast<size_t>(token)];
   }
   return text;
-}
-
-// No word of a known pattern crosses such a place. An added token with a line feed in it could; and each piece would get the
-// space that a text is to begin with.
-bool BpeTokenizer::can_be_cut_at_lines() const {
-  const auto has_line_feed = [](const AddedToken& token) { return token.text.find('\n') != std::string::npos; };
-  return !definition_.adds_prefix_space && std::ranges::none_of(definition_.added, has_line_feed);
 }
 
 }  // namespace trireme

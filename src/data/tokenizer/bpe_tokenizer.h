@@ -7,10 +7,9 @@
 #include "data/tokenizer.h"
 #include "data/tokenizer/added_tokens.h"
 #include "data/tokenizer/bpe_encoder.h"
+#include "data/tokenizer/text_cut.h"
 
 namespace trireme {
-
-enum class TextForm : uint8_t { as_it_is, nfc };
 
 // What <|endoftext|> and its like become when they stand in the text: their letters' tokens, as tiktoken's encode_ordinary has
 // them, or the special token, as Hugging Face tokenizers have it.
@@ -35,7 +34,7 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text) const override;
   std::unique_ptr<Encoder> make_encoder() const override;
   std::string decode(std::span<const int32_t> tokens) const override;
-  bool can_be_cut_at_lines() const override;
+  size_t last_cut(std::string_view text, size_t searched) const override { return cutter_.last(text, searched); }
 
   const BpeDefinition& definition() const { return definition_; }
 
@@ -44,6 +43,7 @@ class BpeTokenizer final : public Tokenizer {
 
   BpeDefinition definition_;
   AddedTokenFinder added_;
+  TextCutter cutter_;
   std::vector<std::string_view> texts_;  // of every token, the added ones included
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Encoder>> idle_;  // of encode, for the next caller

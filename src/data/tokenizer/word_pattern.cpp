@@ -59,6 +59,10 @@ SplitWords splitter_of(WordPattern pattern, const WordKernels& kernels) {
   CHECK_NEVER("a pattern without a row");
 }
 
+LineBreaks line_breaks_of(WordPattern pattern) {
+  return pattern == WordPattern::gpt2 ? LineBreaks::are_white_space : LineBreaks::belong_to_marks;
+}
+
 std::optional<WordPattern> pattern_named(std::string_view name) {
   for (const PatternRow& row : kPatterns)
     if (row.name == name) return row.pattern;

@@ -18,6 +18,10 @@ using SplitWords = SplitResult (*)(SplitState& state, const CharClassTable& clas
                                    uint32_t* starts);
 SplitWords splitter_of(WordPattern pattern, const WordKernels& kernels);
 
+// What a line break after marks belongs to: white space, in GPT-2's pattern, or the word of the marks, in all later ones.
+enum class LineBreaks : uint8_t { are_white_space, belong_to_marks };
+LineBreaks line_breaks_of(WordPattern pattern);
+
 std::optional<WordPattern> pattern_named(std::string_view name);  // "gpt2", "cl100k", ...
 std::string_view name_of(WordPattern pattern);
 // What Hugging Face tokenizers do with the expression of a tokenizer.json: one of those that such files carry.

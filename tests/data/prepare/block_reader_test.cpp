@@ -6,11 +6,13 @@
 #include <deque>
 
 #include "compress.h"
+#include "data/byte_tokenizer.h"
 #include "support/temporary_folder.h"
 
 namespace trireme::prepare {
 namespace {
 
+const ByteTokenizer kBytes;
 constexpr int64_t kLineBytes = 3 << 20, kUncutBytes = 2 << 20;
 
 class Collector final : public BlockSink {
@@ -33,10 +35,10 @@ InputFile file_of(const std::string& path) {
 }
 
 void read(Collector& collector, const InputFile& file, const Unit& unit, const Position& from = {},
-          CutText cut_text = CutText::yes) {
+          const Tokenizer* cuts = &kBytes) {
   std::atomic<int64_t> bytes_read{0};
   const ReaderSettings settings{
-      .line_bytes = kLineBytes, .uncut_bytes = kUncutBytes, .decompressor_bytes = 1 << 23, .cut_text = cut_text};
+      .line_bytes = kLineBytes, .uncut_bytes = kUncutBytes, .decompressor_bytes = 1 << 23, .cuts = cuts};
   EXPECT_TRUE(BlockReader(settings, collector, bytes_read).read(file, unit, from));
 }
 
@@ -158,12 +160,12 @@ TEST(BlockReader, LongTextIsCutWhereThatIsSafeAndElseKeptTogether) {
   const std::string with_wall = prose(20000) + uncut + "\n" + prose(20000);
   for (const std::string& one : {text, uncut, with_wall, std::string(kBlockBytes, 'b'), std::string()}) {
     const InputFile file = file_of(folder.write("a.txt", one));
-    for (const CutText cut : {CutText::yes, CutText::no}) {
-      if (cut == CutText::no && one.size() > static_cast<size_t>(kUncutBytes)) continue;
+    for (const Tokenizer* cuts : {static_cast<const Tokenizer*>(&kBytes), static_cast<const Tokenizer*>(nullptr)}) {
+      if (cuts == nullptr && one.size() > static_cast<size_t>(kUncutBytes)) continue;
       Collector collector;
-      read(collector, file, whole(file), {}, cut);
+      read(collector, file, whole(file), {}, cuts);
       EXPECT_EQ(documents_of(collector), std::vector<std::string>{one});
-      if (cut == CutText::no) {
+      if (cuts == nullptr) {
         EXPECT_EQ(collector.blocks.size(), 1);
       }
     }
@@ -184,9 +186,10 @@ TEST(BlockReader, WhatIsTooLongIsPassedOver) {
 
   const InputFile text = file_of(folder.write("a.txt", std::string(static_cast<size_t>(kUncutBytes) + 600000, 'a')));
   Collector texts;
-  read(texts, text, whole(text));
+  read(texts, text, whole(text), {}, nullptr);
   EXPECT_EQ(documents_of(texts).size(), 0);
   EXPECT_EQ(texts.blocks.back().tally[Finding::too_long].count, 1);
+  EXPECT_TRUE(contains(texts.blocks.back().tally[Finding::too_long].first, "a single word of more than 2.0 MiB"));
 }
 
 }  // namespace

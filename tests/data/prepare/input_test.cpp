@@ -11,7 +11,6 @@
 #include "data/prepare/input_files.h"
 #include "data/prepare/rank.h"
 #include "data/prepare/tar_reader.h"
-#include "data/prepare/text_cut.h"
 #include "support/temporary_folder.h"
 
 namespace trireme::prepare {
@@ -196,20 +195,6 @@ TEST(Rank, OptionsThenJobArrays) {
         find_rank(-1, -1, environment_of({{"SLURM_ARRAY_TASK_ID", "9"}, {"SLURM_ARRAY_TASK_COUNT", "3"}}));
       },
       {"SLURM_ARRAY_TASK_ID=9", "--rank"});
-}
-
-TEST(TextCut, OnlyAfterALineFeedBetweenAPrintableCharacterAndALetter) {
-  EXPECT_EQ(last_safe_cut("one\ntwo\nthree"), 8);
-  EXPECT_EQ(last_safe_cut("one\ntwo\n three\n\nfour"), 4);
-  EXPECT_EQ(last_safe_cut("one \ntwo"), 0);
-  EXPECT_EQ(last_safe_cut("one\n1"), 0);
-  EXPECT_EQ(last_safe_cut("one\n"), 0);
-  EXPECT_EQ(last_safe_cut("\xC3\xA9\na"), 0);
-  EXPECT_EQ(last_safe_cut("\na"), 0);
-  EXPECT_EQ(last_safe_cut(""), 0);
-  EXPECT_EQ(next_safe_cut("one\ntwo\nthree", 0), 4);
-  EXPECT_EQ(next_safe_cut("one\ntwo\nthree", 4), 8);
-  EXPECT_EQ(next_safe_cut("one\ntwo", 4), 7);
 }
 
 }  // namespace

@@ -193,7 +193,6 @@ class LargeTokenizer final : public Tokenizer {
     return tokens;
   }
   std::string decode(std::span<const int32_t>) const override { return ""; }
-  bool can_be_cut_at_lines() const override { return true; }
 
  private:
   int64_t vocabulary_;

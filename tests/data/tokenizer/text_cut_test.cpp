@@ -1,0 +1,179 @@
+// Text that is encoded piece by piece has the tokens of the whole, wherever it is cut.
+#include "data/tokenizer/text_cut.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "data/byte_tokenizer.h"
+#include "data/prepare/utf8.h"
+#include "tokenizer_fixtures.h"
+
+namespace trireme {
+namespace {
+
+constexpr WordPattern kAllPatterns[] = {WordPattern::gpt2,   WordPattern::cl100k, WordPattern::cl100k_long_numbers,
+                                        WordPattern::llama3, WordPattern::qwen2,  WordPattern::o200k};
+
+// Where words begin, and the end of the text.
+std::vector<size_t> word_starts(WordPattern pattern, std::string_view text) {
+  std::vector<size_t> all;
+  const auto* begin = reinterpret_cast<const uint8_t*>(text.data());
+  SplitState state{.at = begin, .end = begin + text.size()};
+  std::vector<uint32_t> starts(4 * 64 + 16);
+  for (bool done = text.empty(); !done;) {
+    const SplitResult result = splitter_of(pattern, choose_word_kernels())(state, CharClassTable::get(), begin, 4, starts.data());
+    all.insert(all.end(), starts.begin(), starts.begin() + static_cast<ptrdiff_t>(result.words));
+    done = result.done;
+  }
+  all.push_back(text.size());
+  return all;
+}
+
+// Every place that is called safe, of a text that continues.
+std::vector<size_t> safe_places(const TextCutter& cutter, std::string_view text) {
+  std::vector<size_t> places;
+  for (size_t size = 1; size <= text.size(); ++size) {
+    const size_t at = cutter.last(text.substr(0, size));
+    if (at != 0 && (places.empty() || places.back() != at)) places.push_back(at);
+  }
+  return places;
+}
+
+void expect_words_kept(WordPattern pattern, std::string_view text) {
+  const AddedTokenFinder none;
+  const std::vector<size_t> whole = word_starts(pattern, text);
+  for (const size_t at : safe_places(TextCutter(pattern, TextForm::as_it_is, none), text)) {
+    std::vector<size_t> parts = word_starts(pattern, text.substr(0, at));
+    parts.pop_back();
+    for (const size_t start : word_starts(pattern, text.substr(at))) parts.push_back(at + start);
+    ASSERT_EQ(parts, whole) << name_of(pattern) << ", cut at " << at << " of: " << text;
+  }
+}
+
+// All texts of four characters that differ in what patterns tell apart.
+TEST(TextCut, KeepsTheWordsOfEveryShortText) {
+  const std::vector<std::string> parts = {"a", "B", "中", "1", " ", "\n", "\r", "'", "!", "/", "\u0301", "s"};
+  const size_t kinds = parts.size();
+  const std::string after = "'s 1!\n中a";  // the text continues
+  for (size_t number = 0; number < kinds * kinds * kinds * kinds; ++number) {
+    std::string text;
+    for (size_t rest = number, i = 0; i < 4; ++i, rest /= kinds) text += parts[rest % kinds];
+    for (const WordPattern pattern : kAllPatterns) expect_words_kept(pattern, text + after.substr(number % 4));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(TextCut, KeepsTheWordsOfRandomText) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 300; ++round) {
+    const std::string text = random_text(random, 60);
+    for (const WordPattern pattern : kAllPatterns) expect_words_kept(pattern, text);
+    if (HasFatalFailure()) return;
+  }
+}
+
+struct Sample {
+  const char* name;
+  std::string text;
+  size_t most_between;  // bytes from one place to cut to the next
+};
+
+std::string repeated(std::string_view line, size_t times) {
+  std::string text;
+  for (size_t i = 0; i < times; ++i) text += fmt::format(fmt::runtime(line), i * 7919 % 1000);
+  return text;
+}
+
+// What could not be cut when only a line feed between ASCII letters was a place.
+std::vector<Sample> samples() {
+  std::string bytes;
+  std::mt19937 random(5);
+  for (int i = 0; i < 6000; ++i) bytes += static_cast<char>(random());
+  return {{"crlf", repeated("Line {} of the text,\r\n\r\n  it's what they'll do.\r\n", 80), 30},
+          {"russian", repeated("Всё смешалось в доме номер {}.\nЖена узнала,\n что муж\n", 80), 60},
+          {"chinese", repeated("第{}章学而时习之，不亦说乎？有朋自远方来，\n不亦乐乎？\n", 80), 60},
+          {"csv", repeated("{},\"x y\",3.25,-1,,\"a, b\"\r\n", 120), 20},
+          {"log", repeated("[2024-05-06 07:08:09.{:03}] WARN  /a/b.cc:12 -> 0x7f {{}}\n", 80), 30},
+          {"bullets", repeated("* one\n  - two {}\n\t• three\n\n", 120), 30},
+          {"marks", repeated("!?\n\n....\n--\n{}***\n", 120), 20},
+          {"emoji", repeated("😀👨‍👩‍👧😀\r\n😀😀\r\n{}", 120), 40},
+          {"arabic", repeated("مرحبا بالعالم، {} نص طويل؟\n", 80), 40},
+          {"random bytes", bytes, 120}};
+}
+
+// A definition whose text form, prefix and added tokens all depend on what is before and after a cut.
+BpeDefinition demanding(WordPattern pattern) {
+  BpeDefinition definition = small_definition(pattern);
+  definition.text_form = TextForm::nfc;
+  definition.adds_prefix_space = true;
+  int32_t id = definition.end_of_document;
+  for (const char* text : {"le of", "\n\n", "，\n不", "-1,,", "x\r\n"})
+    definition.added.push_back({text, ++id, AddedToken::Kind::text});
+  return definition;
+}
+
+void expect_same_tokens(const Tokenizer& tokenizer, const Sample& sample, size_t block) {
+  const auto encoder = tokenizer.make_encoder();
+  TokenBuffer whole, pieces;
+  std::string repaired;
+  prepare::replace_invalid_utf8(sample.text, repaired);
+  encoder->encode(repaired, whole);
+  std::string_view rest = sample.text;
+  size_t window = block, longest = 0, searched = 0;
+  for (bool begins = true; !rest.empty();) {
+    size_t length = rest.size();
+    if (window < rest.size()) {
+      length = tokenizer.last_cut(rest.substr(0, window), searched);
+      if (length == 0) {
+        searched = window;
+        window += block;
+        continue;
+      }
+    }
+    prepare::replace_invalid_utf8(rest.substr(0, length), repaired);
+    if (begins)
+      encoder->encode(repaired, pieces);
+    else
+      encoder->encode_rest(repaired, pieces);
+    begins = false;
+    rest.remove_prefix(length);
+    longest = std::max(longest, window);
+    window = block;
+    searched = 0;
+  }
+  ASSERT_TRUE(std::ranges::equal(whole.tokens(), pieces.tokens())) << sample.name << " in blocks of " << block;
+  EXPECT_LE(longest, sample.most_between + 2 * block) << sample.name << " in blocks of " << block;
+}
+
+TEST(TextCut, PiecesHaveTheTokensOfTheWhole) {
+  const std::vector<Sample> texts = samples();
+  for (const WordPattern pattern : kAllPatterns) {
+    const BpeTokenizer plain(small_definition(pattern), SpecialTokens::ordinary);
+    const BpeTokenizer special(demanding(pattern), SpecialTokens::recognised);
+    for (const Sample& sample : texts)
+      for (const size_t block : {1, 7, 64, 500}) {
+        SCOPED_TRACE(name_of(pattern));
+        expect_same_tokens(plain, sample, block);
+        expect_same_tokens(special, sample, block);
+        if (HasFatalFailure()) return;
+      }
+  }
+  for (const Sample& sample : texts) expect_same_tokens(ByteTokenizer(), sample, 7);
+}
+
+// A composed character that NFC takes apart ends with a mark, which belongs to what follows it.
+TEST(TextCut, LeavesWhatNormalizationChanges) {
+  const AddedTokenFinder none;
+  const std::string text = "\uFB1D! an";
+  EXPECT_EQ(TextCutter(WordPattern::cl100k, TextForm::as_it_is, none).last(text), 3);
+  EXPECT_EQ(TextCutter(WordPattern::cl100k, TextForm::nfc, none).last(text), 0);
+  BpeDefinition definition = small_definition(WordPattern::cl100k);
+  definition.text_form = TextForm::nfc;
+  const BpeTokenizer tokenizer(std::move(definition), SpecialTokens::ordinary);
+  std::string mixed;
+  for (int i = 0; i < 50; ++i) mixed += "\uFB1D!e\u0301 \uFB1D\n\u1100\u1161! \u2126 ";
+  for (const size_t block : {1, 5, 40}) expect_same_tokens(tokenizer, {"composed", mixed, 60}, block);
+}
+
+}  // namespace
+}  // namespace trireme
