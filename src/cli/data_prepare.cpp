@@ -149,7 +149,7 @@ void add_data_prepare_command(CLI::App& data, int& status) {
       ->option_text("PREFIX");
   command
       ->add_option("--tokenizer", arguments->settings.tokenizer,
-                   "tokenizer.json, vocab.json beside merges.txt, a .tiktoken file, a folder with one of them, or bytes")
+                   "tokenizer.json, tokenizer.model, vocab.json beside merges.txt, a .tiktoken file, a folder with one, or bytes")
       ->required()
       ->option_text("FILE");
   command->add_option("--files", arguments->settings.files, "only inputs with these numbers in their names: 0-29 or 0,3,5-7")

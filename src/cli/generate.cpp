@@ -65,7 +65,7 @@ Prompt text_prompt(const GenerateArguments& arguments, const ModelSettings& mode
   const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(arguments, model);
   Prompt prompt{
       .tokens = tokenizer->encode(arguments.prompt), .end = {}, .shown = arguments.prompt, .show = [tokenizer](int32_t token) {
-        return tokenizer->decode(std::span(&token, 1));
+        return tokenizer->decode_within(token);
       }};
   if (tokenizer->end_of_document() >= 0) prompt.end = tokenizer->end_of_document();
   if (prompt.tokens.empty() && !prompt.end) throw UserError("--prompt is empty, and the tokenizer has no token to begin with");

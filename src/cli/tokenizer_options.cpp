@@ -4,8 +4,9 @@ namespace trireme {
 
 void TokenizerArguments::add_to(CLI::App& command) {
   command
-      .add_option("--tokenizer", name,
-                  "tokenizer.json, vocab.json beside its merges.txt, a .tiktoken file, a folder with one of them, or: bytes")
+      .add_option(
+          "--tokenizer", name,
+          "tokenizer.json, tokenizer.model, vocab.json beside its merges.txt, a .tiktoken file, a folder with one, or: bytes")
       ->required();
   command.add_flag("--special-tokens", special_tokens,
                    "<|endoftext|> and the like in the text become the special tokens they name");

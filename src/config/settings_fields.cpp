@@ -166,7 +166,7 @@ std::vector<Row<TokenizerSettings>> tokenizer_rows() {
       text_choice("library", &S::library, {"megatron", "sentencepiece", "huggingface"}, "where the tokenizer comes from"),
       text("type", &S::type, "",
            "the tokenizer; megatron's GPT2BPETokenizer has 50257 tokens; huggingface: a folder with its tokenizer.json"),
-      text("model", &S::model, "", "the tokenizer's file; a sentencepiece model is known by name, but not read"),
+      text("model", &S::model, "", "the tokenizer's file, such as a sentencepiece model"),
       text("vocab_file", &S::vocab_file, "", "vocab.json, tokenizer.json or a .tiktoken file; null, and no model: bytes"),
       text("merge_file", &S::merge_file, "", "merges.txt of vocab_file; null: the one beside it"),
   };

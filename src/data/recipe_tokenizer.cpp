@@ -7,6 +7,14 @@
 #include "data/tokenizer/load_tokenizer.h"
 
 namespace trireme {
+namespace {
+
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+}  // namespace
 
 RecipeTokenizer named_tokenizer(const TokenizerSettings& settings) {
   using Kind = RecipeTokenizer::Kind;
@@ -21,15 +29,13 @@ RecipeTokenizer named_tokenizer(const TokenizerSettings& settings) {
     throw UserError("model.tokenizer.merge_file={}: model.tokenizer.vocab_file is missing, the vocab.json that belongs to it",
                     settings.merge_file);
   if (settings.library == "sentencepiece" && !settings.model.empty())
-    return {.kind = Kind::foreign,
+    return {.kind = is_there(settings.model) ? Kind::files : Kind::foreign,
             .key = kModel,
             .path = settings.model,
             .merges = {},
-            .remedy = "sentencepiece models are not read; name a byte-level tokenizer.json, or prepare tokens and use mmap"};
+            .remedy = "no such file; give the tokenizer.model that belongs to the data"};
   if (settings.library == "huggingface" && !settings.type.empty()) {
-    std::error_code ignored;
-    const bool is_here = std::filesystem::exists(settings.type, ignored);
-    return {.kind = is_here ? Kind::files : Kind::foreign,
+    return {.kind = is_there(settings.type) ? Kind::files : Kind::foreign,
             .key = kType,
             .path = settings.type,
             .merges = {},

@@ -13,7 +13,7 @@ struct RecipeTokenizer {
   enum class Kind : uint8_t {
     bytes,    // none is named: a token a byte
     files,    // `path`, and `merges` where they are named too
-    foreign,  // something that is not read here: a sentencepiece model, a name on the Hugging Face hub
+    foreign,  // something that is not here: a sentencepiece model of another machine, a name on the Hugging Face hub
   };
 
   Kind kind = Kind::bytes;

@@ -44,6 +44,12 @@ class Tokenizer {
   // The last place in `text`, the beginning of a longer one, where the whole can be cut in two without changing its tokens; 0:
   // there is none. It lies between characters, also those of broken UTF-8. The first `searched` bytes were searched before.
   virtual size_t last_cut(std::string_view /*text*/, size_t /*searched*/) const { return 0; }
+
+  // What one token adds to a text that others have begun. It may be a part of a character.
+  virtual std::string decode_within(int32_t token) const { return decode({&token, 1}); }
+
+  // A checksum over what the texts of the tokens do not tell and the tokens of a text depend on, such as scores; 0: nothing.
+  virtual uint32_t rules_checksum() const { return 0; }
 };
 
 }  // namespace trireme

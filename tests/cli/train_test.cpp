@@ -10,6 +10,24 @@ namespace {
 
 using TrainTest = SmallRun;
 
+TEST_F(TrainTest, ASentencepieceModelIsThereFromTextToText) {
+  const std::string model = TRIREME_SOURCE_DIR "/tests/data/tokenizer/sentencepiece/bpe_bytes.model";
+  const auto prepared = run_program("data prepare " + (folder_ / "text.txt").string() + " --append-eod --tokenizer " + model +
+                                    " --output " + (folder_ / "data").string());
+  EXPECT_EQ(prepared.status, 0) << prepared.output;
+  const auto encoded = run_program("data encode --tokenizer " + model + " < " + (folder_ / "text.txt").string() + " | wc -w");
+  EXPECT_NE(prepared.output.find(fmt::format("{} tokens", std::stoll(encoded.output) + 1)), std::string::npos)
+      << prepared.output << encoded.output;
+  const auto trained = run_program(train(
+      "run", "trainer.max_steps=2 model.tokenizer.library=sentencepiece model.vocab_size=null model.tokenizer.model=" + model));
+  ASSERT_EQ(trained.status, 0) << trained.output;
+  const auto text = run_program("generate " + (folder_ / "run").string() + " --prompt 'a text' --tokens 5 --json");
+  ASSERT_EQ(text.status, 0) << text.output;
+  const auto json = nlohmann::json::parse(text.output);
+  EXPECT_EQ(json.at("tokens").size(), 5U);
+  EXPECT_LT(json.at("prompt_tokens").size(), std::string("a text").size());
+}
+
 TEST_F(TrainTest, TraceShowsWhereTheTimeOfAStepGoes) {
   const auto result = run_program(train("run", "trainer.max_steps=8 --trace-ops"));
   ASSERT_EQ(result.status, 0) << result.output;

@@ -50,10 +50,10 @@ TEST_F(RecipeTokenizerTest, IsTheOneThatTheRecipeNames) {
   EXPECT_EQ(named_tokenizer({.model = (folder_ / "hf/tokenizer.json").string()}).open()->encode(text), expected);
 }
 
-TEST_F(RecipeTokenizerTest, WhatIsNotReadHereIsKnownAndSaid) {
+TEST_F(RecipeTokenizerTest, WhatIsNotHereIsKnownAndSaid) {
   const RecipeTokenizer sentencepiece = named_tokenizer({.library = "sentencepiece", .model = "spm.model"});
   EXPECT_EQ(sentencepiece.kind, Kind::foreign);
-  expect_user_error([&] { sentencepiece.open(); }, {"model.tokenizer.model=spm.model", "sentencepiece"});
+  expect_user_error([&] { sentencepiece.open(); }, {"model.tokenizer.model=spm.model", "no such file", "tokenizer.model"});
   const RecipeTokenizer hub = named_tokenizer({.library = "huggingface", .type = "someone/some-model"});
   EXPECT_EQ(hub.kind, Kind::foreign);
   expect_user_error([&] { hub.open(); }, {"model.tokenizer.type=someone/some-model", "tokenizer.json"});

@@ -9,6 +9,7 @@
 #include "data/json_text.h"
 #include "data/tokenizer/bpe_trainer.h"
 #include "data/tokenizer/load_tokenizer.h"
+#include "data/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace {
 
@@ -23,6 +24,14 @@ template <class Read>
 void load(Read read) {
   try {
     const BpeTokenizer tokenizer(read(), SpecialTokens::recognised);
+    tokenizer.decode(tokenizer.encode("a text, 12 words'll  do \xE4\xB8\xAD\n"));
+  } catch (const UserError&) {
+  }
+}
+
+void load_sentencepiece(std::string_view bytes) {
+  try {
+    const SentencePieceTokenizer tokenizer(read_sentencepiece_model("fuzz", bytes), SpecialTokens::recognised, {});
     tokenizer.decode(tokenizer.encode("a text, 12 words'll  do \xE4\xB8\xAD\n"));
   } catch (const UserError&) {
   }
@@ -80,7 +89,7 @@ void merge(const BpeModel& model, std::string_view word) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 5) {
+  switch (data[0] % 6) {
     case 0:
       load([&] { return read_tokenizer_json("fuzz", text); });
       break;
@@ -94,6 +103,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     case 3:
       JsonTextReader("text").read(text);
+      break;
+    case 4:
+      load_sentencepiece(text);
       break;
     default:
       static Encoders gpt2(WordPattern::gpt2), cl100k(WordPattern::cl100k), o200k(WordPattern::o200k);

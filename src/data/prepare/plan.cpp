@@ -29,6 +29,7 @@ uint32_t checksum_of(const Tokenizer& tokenizer) {
   uint32_t sum = 0;
   for (int32_t token = 0; token < tokenizer.vocabulary(); ++token)
     sum = crc32c(bytes_of(tokenizer.decode({&token, 1}) + '\n'), sum);
+  if (const uint32_t rules = tokenizer.rules_checksum(); rules != 0) sum = crc32c(std::as_bytes(std::span(&rules, 1)), sum);
   // An encoder of its own, which goes again: the one that Tokenizer::encode keeps would take its memory for the whole run.
   TokenBuffer probe;
   tokenizer.make_encoder()->encode(kProbe, probe);

@@ -1,8 +1,12 @@
 #include "data/tokenizer/load_tokenizer.h"
 
+#include <array>
+#include <fstream>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "data/byte_tokenizer.h"
+#include "data/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -19,14 +23,25 @@ std::string read_named_file(const fs::path& path) {
   }
 }
 
-// The file of a folder that says the most.
+// Llama 3 has a rank file of this name, so that the first bytes decide.
+bool is_sentencepiece(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 16> first{};
+  file.read(first.data(), first.size());
+  return looks_like_sentencepiece({first.data(), static_cast<size_t>(file.gcount())});
+}
+
+// The file of a folder that says the most. The tokenizer.json of a sentencepiece model is another form of it.
 fs::path file_in_folder(const fs::path& folder, const TokenizerOptions& options) {
+  const fs::path model = folder / "tokenizer.model";
+  if (fs::exists(model) && (is_sentencepiece(model) || !fs::exists(folder / "tokenizer.json"))) return model;
   for (const char* name : {"tokenizer.json", "vocab.json", "encoder.json", "gpt2-vocab.json"})
     if (fs::exists(folder / name)) return folder / name;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.path().extension() == ".tiktoken") return entry.path();
-  throw UserError("{}{}: the folder has no tokenizer.json, vocab.json or *.tiktoken", options.named_by, folder.string());
+  throw UserError("{}{}: the folder has no tokenizer.json, tokenizer.model, vocab.json or *.tiktoken", options.named_by,
+                  folder.string());
 }
 
 fs::path merges_of(const fs::path& vocab, const TokenizerOptions& options) {
@@ -38,11 +53,12 @@ fs::path merges_of(const fs::path& vocab, const TokenizerOptions& options) {
 
 BpeDefinition read_definition(const fs::path& path, const TokenizerOptions& options) {
   const std::string text = read_named_file(path);
-  if (path.extension() == ".tiktoken") return read_rank_file(path.string(), text, options.pattern);
+  if (path.extension() == ".tiktoken" || path.extension() == ".model")
+    return read_rank_file(path.string(), text, options.pattern);
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || text[first] != '{')
-    throw UserError("{}{}: neither a tokenizer.json, nor a vocab.json, nor a file named *.tiktoken", options.named_by,
-                    path.string());
+    throw UserError("{}{}: not a tokenizer.json, a vocab.json, a sentencepiece model or a file named *.tiktoken",
+                    options.named_by, path.string());
   // Of a vocabulary the values are numbers; a tokenizer.json has its vocabulary under "model".
   if (text.find("\"model\"") != std::string::npos && text.find("\"merges\"") != std::string::npos)
     return read_tokenizer_json(path.string(), text);
@@ -55,9 +71,12 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name, const Tokeniz
   if (name == "bytes") return std::make_unique<ByteTokenizer>();
   fs::path path(name);
   if (!fs::exists(path))
-    throw UserError("{}{}: no such file; give tokenizer.json, vocab.json, a .tiktoken file, a folder, or bytes", options.named_by,
-                    name);
+    throw UserError("{}{}: no such file; give tokenizer.json, tokenizer.model, vocab.json, a .tiktoken file, a folder, or bytes",
+                    options.named_by, name);
   if (fs::is_directory(path)) path = file_in_folder(path, options);
+  if (is_sentencepiece(path))
+    return std::make_unique<SentencePieceTokenizer>(read_sentencepiece_model(path.string(), read_named_file(path)),
+                                                    options.specials, options.end_of_document);
   BpeDefinition definition = read_definition(path, options);
   if (options.end_of_document) {
     definition.end_of_document = -1;

@@ -1,5 +1,5 @@
 // Tokenizers from the files that others have: GPT-2's vocab.json and merges.txt, tiktoken's rank files, tokenizer.json of Hugging
-// Face (the byte-level BPE kind).
+// Face (the byte-level BPE kind), sentencepiece models.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ struct TokenizerOptions {
   std::string named_by = "--tokenizer ";       // in errors, before the name
 };
 
-// "bytes", or a file: tokenizer.json, *.tiktoken, vocab.json beside its merges.txt, or a folder with one of them. UserError in
-// one line for what cannot be read.
+// "bytes", or a file: tokenizer.json, *.tiktoken, vocab.json beside its merges.txt, a sentencepiece model of any name, or a
+// folder with one of them. UserError in one line for what cannot be read.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name, const TokenizerOptions& options = {});
 
 // The readers of the single formats; `source` names the text in errors.

@@ -1,0 +1,76 @@
+// The pieces of a BPE model: neighbours whose joint piece has the greatest score become one, until no two do.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "data/tokenizer/sentencepiece/vocabulary.h"
+
+namespace trireme {
+
+// Between which two characters no piece can extend: words, in effect, and the same ones come again and again.
+class PieceBorders {
+ public:
+  explicit PieceBorders(const PieceVocabulary& vocabulary);
+
+  // The length of the part that `text` begins with whose tokens do not depend on what follows.
+  size_t part_of(std::string_view text) const;
+
+ private:
+  static constexpr size_t kBits = size_t{1} << 20;
+  static size_t place_of(std::string_view left, std::string_view right);
+
+  bool has_borders_ = true;
+  std::vector<bool> joined_;  // [hash of two characters] some piece has them side by side, or two others with this hash
+};
+
+// Works on one thread; keeps its memory and the words it has met.
+class BpeSegmenter {
+ public:
+  // Both must outlive the segmenter.
+  BpeSegmenter(const PieceVocabulary& vocabulary, const PieceBorders& borders) : vocabulary_(vocabulary), borders_(borders) {}
+
+  // Adds the tokens of a normalized text. Takes n log n for a part of n bytes without a border.
+  void segment(std::string_view text, std::vector<int32_t>& tokens);
+
+ private:
+  static constexpr uint32_t kNone = 0xFFFFFFFF;
+
+  struct Symbol {
+    uint32_t begin = 0, length = 0;  // in the part; length 0: it was joined to the one before
+    uint32_t previous = kNone, next = kNone;
+    bool is_frozen = false;  // user-defined: never joined to others
+  };
+  struct Pair {
+    float score = 0;
+    uint32_t left = 0, right = 0, length = 0;
+    bool operator<(const Pair& other) const { return score != other.score ? score < other.score : left > other.left; }
+  };
+  struct Halves {
+    std::string_view left, right;
+  };
+
+  const std::vector<int32_t>& tokens_of(std::string_view part);
+  void merge(std::string_view part, std::vector<int32_t>& tokens);
+  void split_into_symbols(std::string_view part);
+  void join(const Pair& pair);
+  void add_pair(uint32_t left, uint32_t right);
+  void append(std::string_view piece, std::vector<int32_t>& tokens);
+
+  const PieceVocabulary& vocabulary_;
+  const PieceBorders& borders_;
+  std::string_view part_;
+  std::vector<Symbol> symbols_;
+  std::vector<Pair> heap_;
+  std::unordered_map<int32_t, Halves> halves_;  // of pieces that are not used, which are taken apart again
+  std::vector<std::string_view> apart_;
+
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, std::vector<int32_t>, Hash, std::equal_to<>> known_;
+  std::vector<int32_t> fresh_;
+};
+
+}  // namespace trireme
