@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 
 namespace trireme {
 namespace {
@@ -174,7 +175,8 @@ void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const st
     if (call.flops > 0) event["args"]["TFLOP/s"] = call.flops / seconds * 1e-12;
     event["args"]["GB/s"] = call.bytes / seconds * 1e-9;
   }
-  const std::string text = nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump() + "\n";
+  const std::string text =
+      json_text(nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}, kOneLine) + "\n";
   atomic_write(path, std::as_bytes(std::span(text)));
 }
 

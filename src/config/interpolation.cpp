@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace trireme {
 
@@ -182,7 +183,10 @@ class Resolver {
   Tree environment(std::string_view arguments, const std::string& path, const Tree& site) {
     const std::vector<std::string_view> parts = split_arguments(arguments);
     const std::string name(trimmed(parts[0]));
-    if (const char* value = std::getenv(name.c_str()); value != nullptr) return scalar_from_text(value);
+    if (const char* value = std::getenv(name.c_str()); value != nullptr) {
+      require_utf8(value, fmt::format("{}={}: the environment variable {}", path, site.brief(), name));
+      return scalar_from_text(value);
+    }
     if (parts.size() < 2)
       fail(path, site, fmt::format("the environment variable {} is not set; set it or give {}=VALUE", name, path));
     return value_of(trimmed(arguments.substr(parts[0].size() + 1)), path, site);

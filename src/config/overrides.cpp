@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace trireme {
 
@@ -126,6 +127,7 @@ void require_key(std::string_view key, std::string_view override_text) {
 }  // namespace
 
 Override parse_override(std::string_view text) {
+  require_utf8(text, std::string(text));
   Override change;
   change.text = text;
   std::string_view rest = text;

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/yaml.h"
 
 namespace trireme {
@@ -68,6 +69,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+    if (text.find('\0') != std::string::npos) fail(mark, "a text cannot contain \\0; remove it");
     last_quoted_ = tag == "!" ? std::optional(mark) : std::nullopt;
     if (wants_key())
       begin_entry(mark, text);
@@ -172,6 +174,10 @@ void require_text(std::string_view text, const std::string& name) {
     if (const auto byte = static_cast<unsigned char>(c); (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7f)
       throw UserError("{}:{}: not a text file (it contains the byte 0x{:02x})", name, line, byte);
   }
+  const std::string_view valid = text.substr(0, valid_utf8_prefix(text));
+  if (valid.size() < text.size())
+    throw UserError("{}:{}: the byte 0x{:02x} is not UTF-8; save the file as UTF-8", name, 1 + std::ranges::count(valid, '\n'),
+                    static_cast<unsigned char>(text[valid.size()]));
 }
 
 }  // namespace

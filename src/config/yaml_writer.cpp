@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/utf8.h"
 #include "config/yaml.h"
 
 namespace trireme {
@@ -16,6 +17,7 @@ bool needs_no_quotes(const std::string& text) {
 }
 
 std::string quoted(const std::string& text) {
+  require_utf8(text, text);
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')

@@ -11,7 +11,8 @@ using nlohmann::json;
 
 std::string json_excerpt(const json& value) {
   constexpr size_t kLength = 60;
-  std::string text = value.dump(-1, ' ', true);  // in ASCII, so that cutting it leaves whole characters
+  std::string text =
+      value.dump(-1, ' ', true, json::error_handler_t::replace);  // in ASCII, so that cutting it leaves whole characters
   if (text.size() > kLength) text = text.substr(0, kLength) + "...";
   return text;
 }

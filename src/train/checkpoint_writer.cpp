@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "comm/control.h"
 #include "train/safetensors.h"
 
@@ -153,7 +154,7 @@ std::string CheckpointWriter::write_own_shard(int64_t step) const {
     const StoredShard shard = write_shard(temporary(step), ranks_.rank(), layout_, staging_);
     return nlohmann::json{{"shard", write_shard_entry(shard)}}.dump();
   } catch (const Failure& failure) {
-    return nlohmann::json{{"trouble", failure.what()}}.dump();
+    return json_text(nlohmann::json{{"trouble", failure.what()}}, kOneLine);
   }
 }
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/utf8.h"
 #include "data/prepare/json_line.h"
-#include "data/prepare/utf8.h"
 
 namespace {
 

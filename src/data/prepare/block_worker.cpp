@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "data/prepare/block_reader.h"
 #include "data/prepare/thread_time.h"
-#include "data/prepare/utf8.h"
+#include "base/utf8.h"
 
 namespace trireme::prepare {
 namespace {

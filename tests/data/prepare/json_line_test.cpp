@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "data/prepare/utf8.h"
+#include "base/utf8.h"
 
 namespace trireme::prepare {
 namespace {

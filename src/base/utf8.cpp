@@ -1,8 +1,11 @@
-#include "data/prepare/utf8.h"
+#include "base/utf8.h"
 
+#include <algorithm>
 #include <cstring>
 
-namespace trireme::prepare {
+#include "base/error.h"
+
+namespace trireme {
 namespace {
 
 bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
@@ -46,6 +49,14 @@ size_t valid_utf8_prefix(std::string_view text) {
   return at;
 }
 
+void require_utf8(std::string_view text, const std::string& name) {
+  const size_t at = std::min(valid_utf8_prefix(text), text.find('\0'));
+  if (at >= text.size()) return;
+  const auto byte = static_cast<unsigned char>(text[at]);
+  throw UserError("{}: the byte 0x{:02x} {}; {}", name, byte, byte == 0 ? "cannot be part of a setting" : "is not UTF-8",
+                  byte == 0 ? "remove it" : "use UTF-8, for a file through a link with such a name");
+}
+
 int64_t replace_invalid_utf8(std::string_view text, std::string& out) {
   out.clear();
   int64_t replaced = 0;
@@ -60,4 +71,4 @@ int64_t replace_invalid_utf8(std::string_view text, std::string& out) {
   }
 }
 
-}  // namespace trireme::prepare
+}  // namespace trireme
