@@ -1,11 +1,15 @@
 #include "base/process.h"
 
+#include <elf.h>
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -60,6 +64,30 @@ int64_t left_in_groups() {
 }
 
 }  // namespace
+
+std::string build_id() {
+  std::string id;
+  // The first object is the program itself. A note: its header, a name and what it says, both in words of 4 bytes.
+  const auto find = [](dl_phdr_info* object, size_t, void* to) {
+    for (int i = 0; i < object->dlpi_phnum; ++i) {
+      const ElfW(Phdr)& part = object->dlpi_phdr[i];
+      if (part.p_type != PT_NOTE) continue;
+      const auto* at = reinterpret_cast<const char*>(object->dlpi_addr + part.p_vaddr);
+      for (const char* const end = at + part.p_memsz; at + sizeof(ElfW(Nhdr)) <= end;) {
+        ElfW(Nhdr) note;
+        std::memcpy(&note, at, sizeof note);
+        const char* const said = at + sizeof note + (note.n_namesz + 3) / 4 * 4;
+        if (note.n_type == NT_GNU_BUILD_ID)
+          for (uint32_t byte = 0; byte < note.n_descsz; ++byte)
+            *static_cast<std::string*>(to) += fmt::format("{:02x}", static_cast<unsigned char>(said[byte]));
+        at = said + (note.n_descsz + 3) / 4 * 4;
+      }
+    }
+    return 1;
+  };
+  ::dl_iterate_phdr(find, &id);
+  return id;
+}
 
 std::string command_line() {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";

@@ -9,6 +9,9 @@ namespace trireme {
 // How this process was started, as one line that a shell would take; empty where the system does not tell.
 std::string command_line();
 
+// What the linker wrote into this program to tell it from every other one; empty where it did not.
+std::string build_id();
+
 int64_t resident_bytes();       // memory in use now; 0 where the system does not tell
 int64_t peak_resident_bytes();  // the most so far
 

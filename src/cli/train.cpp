@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/process.h"
 #include "cli/command.h"
 #include "cli/recipe_arguments.h"
@@ -14,6 +15,7 @@
 #include "config/settings_printer.h"
 #include "config/tree_json.h"
 #include "config/yaml.h"
+#include "data/data_fingerprint.h"
 #include "data/open_dataset.h"
 #include "train/fit.h"
 #include "train/trainer.h"
@@ -115,6 +117,37 @@ std::string command_of(const World& world, const TrainArguments& arguments) {
                      arguments.recipe.text(), arguments.benchmark ? " --benchmark" : "");
 }
 
+// The options that change what a rank does, by name.
+std::vector<std::pair<std::string, bool>> options_of(const TrainArguments& arguments) {
+  return {{"--resume", arguments.resume},       {"--dry-run", arguments.dry_run}, {"--benchmark", arguments.benchmark},
+          {"--trace-ops", arguments.trace_ops}, {"--tune", arguments.tune},       {"--mllog", arguments.mllog}};
+}
+
+// How the ranks meet, and what all of them must have been started with. A request with a mistake in it has no terms: the mistake
+// is told when the ranks have met, once for all.
+MeetingTerms terms_of(const TrainArguments& arguments) {
+  MeetingTerms terms;
+  try {
+    Settings settings = arguments.recipe.resolve({}, Validation::by_the_caller).settings;
+    terms.timeout = std::chrono::seconds(settings.trainer.rank_timeout);
+    ModelSettings& model = settings.model;
+    if (model.vocab_size == 0) model.vocab_size = default_vocabulary(model.data, model.tokenizer);
+    LoggedParameters rows;
+    flatten(to_tree(settings), "", rows);
+    for (const auto& [path, value] : rows) {
+      std::string key = path.substr(1);
+      std::ranges::replace(key, '/', '.');
+      terms.facts.emplace_back(key, value.is_string() ? value.get<std::string>() : json_text(value, kOneLine));
+    }
+    for (const auto& [option, is_given] : options_of(arguments))
+      terms.facts.emplace_back(option, is_given ? "given" : "not given");
+    for (auto& row : data_fingerprint(model.data, model.tokenizer)) terms.facts.push_back(std::move(row));
+  } catch (const std::exception&) {
+    terms.facts.clear();
+  }
+  return terms;
+}
+
 std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& arguments) {
   ResolvedRecipe recipe = recipe_of(world, arguments);
   Settings& settings = recipe.settings;
@@ -141,8 +174,8 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
 }
 
 // Until the ranks have met, a signal ends this process alone; then all of them leave together.
-World find_world(StopSignal& stop) {
-  World world = World::find();
+World find_world(const TrainArguments& arguments, StopSignal& stop) {
+  World world = World::find([&] { return terms_of(arguments); });
   if (world.streams() == nullptr) return world;
   stop.notice();
   world.control().set_watch([&stop]() -> std::optional<JobEnd> {
@@ -157,7 +190,7 @@ World find_world(StopSignal& stop) {
 int train(const TrainArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // a run does not end because nobody reads its messages any more
   StopSignal stop({.status = kStoppedAfterSaving, .speaks = rank_in_environment() == 0});
-  World world = find_world(stop);
+  World world = find_world(arguments, stop);
   std::unique_ptr<Trainer> trainer;
   try {
     trainer = make_trainer(world, arguments);

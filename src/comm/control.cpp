@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <utility>
 
 #include "base/json.h"
@@ -18,26 +17,14 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 
-enum Kind : uint8_t { kHello, kWelcome, kBeat, kMail, kFailed, kEnd, kAsk, kGoodbye };
+enum Kind : uint8_t { kBeat, kMail, kFailed, kEnd, kAsk, kGoodbye };
 
 constexpr std::chrono::milliseconds kTurn{100};  // how often the thread looks at the clock
 constexpr seconds kBeatEvery{1};
 constexpr seconds kSilent{3};        // heartbeats this late are remarkable
-constexpr seconds kMeeting{60};      // for all ranks to connect
 constexpr seconds kGraceToLeave{5};  // after the job has ended
 constexpr seconds kTimeToSpeak{1};   // for rank 1 where rank 0 is gone
 constexpr const char* kAnswer = "missing";
-
-json json_of(const RankPlace& place) { return {{"host", place.host}, {"process", place.process}, {"cores", place.cores}}; }
-
-RankPlace place_from(const json& in) {
-  return {.host = in.at("host"), .process = in.at("process"), .cores = in.at("cores").get<std::vector<int>>()};
-}
-
-std::string random_token() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
-}
 
 std::string end_text(const JobEnd& end) { return fmt::format("{} {}", end.status, end.line); }
 
@@ -48,55 +35,18 @@ JobEnd end_from(const std::string& text) {
 
 }  // namespace
 
-// --------------------------------------------------------------------------------------------------------- how ranks meet
-
 Control::Control() : places_{place_of_this_process()} {}
 
-Control::Control(int rank, int size, const ShareText& share, LastResort last_resort)
-    : rank_(rank), places_(static_cast<size_t>(size)), last_resort_(last_resort), peers_(static_cast<size_t>(size)) {
-  if (rank_ == 0)
-    welcome_others(share);
-  else
-    join_rank_0(share);
-  if (size > 1) thread_ = std::thread([this] { run(); });
-}
-
-void Control::welcome_others(const ShareText& share) {
-  places_[0] = place_of_this_process();
-  if (size() == 1) return;
-  TcpListener listener;
-  const std::string token = random_token();
-  share(json_text(json{{"host", host_name()}, {"addresses", own_addresses()}, {"port", listener.port()}, {"token", token}},
-                  kOneLine));
-  for (int missing = size() - 1; missing > 0;) {
-    TcpConnection connection = listener.accept(kMeeting);
-    const json hello = try_parse_json(connection.wait(seconds(10)).text);
-    if (!hello.is_object() || hello.value("token", "") != token) continue;  // a stranger
-    const int other = hello.at("rank").get<int>();
-    places_[static_cast<size_t>(other)] = place_from(hello.at("place"));
-    auto found = std::make_unique<Peer>();
-    found->connection = std::move(connection);
-    found->heard = Clock::now();
-    peers_[static_cast<size_t>(other)] = std::move(found);
-    --missing;
+Control::Control(Company company, LastResort last_resort)
+    : rank_(company.rank), last_resort_(last_resort), peers_(company.ranks.size()) {
+  for (size_t other = 0; other < company.ranks.size(); ++other) {
+    places_.push_back(company.ranks[other].place);
+    if (!company.connections[other].is_open()) continue;
+    peers_[other] = std::make_unique<Peer>();
+    peers_[other]->connection = std::move(company.connections[other]);
+    peers_[other]->heard = Clock::now();
   }
-  json places = json::array();
-  for (const RankPlace& place : places_) places.push_back(json_of(place));
-  for (int other = 1; other < size(); ++other) send(other, kWelcome, json_text(places, kOneLine));
-}
-
-void Control::join_rank_0(const ShareText& share) {
-  const json address = parse_json(share(""));
-  std::vector<std::string> addresses = address.at("addresses").get<std::vector<std::string>>();
-  addresses.push_back(address.at("host"));
-  if (address.at("host") == host_name()) addresses.insert(addresses.begin(), "127.0.0.1");
-  peers_[0] = std::make_unique<Peer>();
-  peer(0).connection = TcpConnection::open(addresses, address.at("port"), kMeeting);
-  peer(0).heard = Clock::now();
-  send(0, kHello,
-       json_text(json{{"token", address.at("token")}, {"rank", rank_}, {"place", json_of(place_of_this_process())}}, kOneLine));
-  const json places = parse_json(peer(0).connection.wait(kMeeting).text);
-  for (size_t i = 0; i < places_.size(); ++i) places_[i] = place_from(places.at(i));
+  if (size() > 1) thread_ = std::thread([this] { run(); });
 }
 
 Control::~Control() {
@@ -379,6 +329,11 @@ bool Control::declare(const JobEnd& end) {
   }
   if (on_end) on_end(end);
   return true;
+}
+
+void Control::require_going_on() const {
+  const std::lock_guard lock(mutex_);
+  if (end_) throw JobEnded(*end_);
 }
 
 JobEnd Control::settle(const JobEnd& mine, bool is_own) {

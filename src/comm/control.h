@@ -20,35 +20,18 @@
 #include <optional>
 #include <thread>
 
-#include "base/error.h"
 #include "comm/call_count.h"
-#include "comm/rank_place.h"
-#include "comm/tcp.h"
+#include "comm/meeting.h"
 
 namespace trireme {
-
-// Why all ranks leave: the one line that is printed, and their exit status.
-struct JobEnd {
-  int status = 1;
-  std::string line;
-};
-
-// What waiting for another rank throws when there is no job any more: nothing to go on from.
-struct JobEnded : Failure {
-  explicit JobEnded(JobEnd job_end) : Failure("{}", job_end.line), end(std::move(job_end)) {}
-  JobEnd end;
-};
-
-// Gives every rank the text that rank 0 has: how the ranks meet.
-using ShareText = std::function<std::string(const std::string&)>;
 
 // Whether the process ends by force some seconds after the job has, if whoever computes does not notice.
 enum class LastResort : uint8_t { none, exit_process };
 
 class Control {
  public:
-  Control();  // alone
-  Control(int rank, int size, const ShareText& share, LastResort last_resort);
+  Control();                                         // alone
+  Control(Company company, LastResort last_resort);  // of ranks that have met
   ~Control();  // says goodbye: what happens to this rank from now on is no failure of the job
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
@@ -74,6 +57,8 @@ class Control {
   // Who of `ranks` has begun fewer than `count` calls there, as words: "rank 2 (node7, process 4711) did not arrive".
   std::string missing_text(const std::vector<int>& ranks, const CallCount& call);
 
+  void require_going_on() const;  // throws JobEnded if the job has ended
+
   // This rank cannot go on. Returns what all ranks leave with: this, or what happened before. `is_own` is false for a failure
   // that may be a consequence of another rank's.
   JobEnd settle(const JobEnd& mine, bool is_own);
@@ -95,8 +80,6 @@ class Control {
     bool left = false, lost = false;  // after a goodbye, or without one
   };
 
-  void welcome_others(const ShareText& share);
-  void join_rank_0(const ShareText& share);
   void run();
   void take_messages(int from);
   void handle(int from, const TcpMessage& message);

@@ -73,27 +73,18 @@ TcpConnection& TcpConnection::operator=(TcpConnection&& other) noexcept {
   return *this;
 }
 
-TcpConnection TcpConnection::open(const std::vector<std::string>& addresses, int port, std::chrono::seconds limit) {
-  const SteadyClock::time_point end = SteadyClock::now() + limit;
+TcpConnection TcpConnection::try_open(const std::string& address, int port, std::chrono::milliseconds limit, std::string& why) {
   const addrinfo hints{.ai_flags = AI_NUMERICSERV, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  std::string unknown;
-  do {
-    unknown.clear();
-    for (const std::string& name : addresses) {
-      addrinfo* found = nullptr;
-      if (const int error = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0) {
-        unknown += fmt::format("; {} has no address here ({})", name, ::gai_strerror(error));
-        continue;
-      }
-      const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, ::freeaddrinfo);
-      for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-        const int descriptor = connect_to(*address, std::min(end, SteadyClock::now() + std::chrono::seconds(2)));
-        if (descriptor >= 0) return TcpConnection(descriptor);
-      }
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // whoever listens may not be there yet
-  } while (SteadyClock::now() < end);
-  throw Failure("nobody answers at {}, port {}{}", fmt::join(addresses, " or "), port, unknown);
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0) {
+    why = fmt::format("{} has no address here ({})", address, ::gai_strerror(error));
+    return {};
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, ::freeaddrinfo);
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
+    if (const int descriptor = connect_to(*one, SteadyClock::now() + limit); descriptor >= 0) return TcpConnection(descriptor);
+  why = "nobody answers there";
+  return {};
 }
 
 void TcpConnection::close() {
@@ -141,28 +132,41 @@ std::optional<TcpMessage> TcpConnection::next() {
   return message;
 }
 
-TcpMessage TcpConnection::wait(std::chrono::seconds limit) {
-  const SteadyClock::time_point end = SteadyClock::now() + limit;
-  while (true) {
+std::optional<TcpMessage> TcpConnection::take_one(size_t most) {
+  while (is_open()) {
+    const size_t before = received_.size();
     Header header;
-    if (received_.size() >= sizeof header) std::memcpy(&header, received_.data(), sizeof header);
-    const State state = read(sizeof header + header.bytes - received_.size());
-    if (std::optional<TcpMessage> message = next()) return *message;
-    if (state == State::closed) throw Failure("the other end of a TCP connection closed it");
-    if (!ready(descriptor_, POLLIN, end)) throw Failure("nothing came over TCP for {} s", limit.count());
+    if (before >= sizeof header) std::memcpy(&header, received_.data(), sizeof header);
+    if (header.bytes > most) break;
+    const size_t end = sizeof header + header.bytes;  // of the header only, as long as that is not there
+    if (before >= sizeof header && before >= end) return next();
+    const State state = read(end - before);
+    if (received_.size() > before) continue;
+    if (state == State::open) return std::nullopt;
+    break;
   }
+  close();
+  return std::nullopt;
+}
+
+std::optional<TcpMessage> TcpConnection::wait_for_one(size_t most, std::chrono::milliseconds limit) {
+  const SteadyClock::time_point end = SteadyClock::now() + limit;
+  do {
+    if (std::optional<TcpMessage> message = take_one(most)) return message;
+  } while (is_open() && ready(descriptor_, POLLIN, end));
+  return std::nullopt;
 }
 
 // -------------------------------------------------------------------------------------------------------------- listener
 
-TcpListener::TcpListener(int port) {
-  descriptor_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+TcpListener::TcpListener(int port, Reach reach) : reach_(reach) {
+  descriptor_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int on = 1;
   ::setsockopt(descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  address.sin_port = htons(narrow<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(reach == Reach::machine ? INADDR_LOOPBACK : INADDR_ANY);
   socklen_t size = sizeof address;
   if (descriptor_ < 0 || ::bind(descriptor_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       ::listen(descriptor_, SOMAXCONN) != 0 || ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
@@ -173,22 +177,17 @@ TcpListener::TcpListener(int port) {
   port_ = ntohs(address.sin_port);
 }
 
-TcpListener::~TcpListener() { ::close(descriptor_); }
+TcpListener::~TcpListener() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
 
-TcpConnection TcpListener::accept(std::chrono::seconds limit) {
-  if (!ready(descriptor_, POLLIN, SteadyClock::now() + limit))
-    throw Failure("nobody came to TCP port {} for {} s", port_, limit.count());
+TcpConnection TcpListener::accept() {
   const int descriptor = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
-  if (descriptor < 0) throw Failure("cannot accept on TCP port {}: {}", port_, std::strerror(errno));
-  return TcpConnection(descriptor);
+  return descriptor < 0 ? TcpConnection() : TcpConnection(descriptor);
 }
 
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
-}
-
-std::vector<std::string> own_addresses() {
+std::vector<std::string> TcpListener::addresses() const {
+  if (reach_ == Reach::machine) return {"127.0.0.1"};
   std::vector<std::string> addresses;
   ifaddrs* found = nullptr;
   if (::getifaddrs(&found) != 0) return addresses;
@@ -200,7 +199,13 @@ std::vector<std::string> own_addresses() {
     ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, text, sizeof text);
     addresses.emplace_back(text);
   }
+  addresses.push_back(host_name());
   return addresses;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
 }
 
 }  // namespace trireme

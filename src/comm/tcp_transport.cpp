@@ -10,22 +10,15 @@
 #include <deque>
 #include <list>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "comm/tcp.h"
 
 namespace trireme {
 namespace {
 
-using nlohmann::json;
 using std::chrono::seconds;
-
-constexpr seconds kMeetingTime{300};
-constexpr uint8_t kGreeting = 0;
 
 // In front of the bytes of a message.
 struct TransportHeader {
@@ -224,60 +217,101 @@ bool TcpTransport::done(Ticket ticket) {
   return done_.erase(ticket) > 0;
 }
 
-// Where each rank listens. Rank 0 collects it at the address that all know and gives it to all.
-std::vector<json> exchange_addresses(const Rendezvous& meeting, int port) {
-  const json own = {{"rank", meeting.rank}, {"host", host_name()}, {"addresses", own_addresses()}, {"port", port}};
-  if (meeting.rank != 0) {
-    TcpConnection first = TcpConnection::open({meeting.address}, meeting.port, kMeetingTime);
-    first.send({.kind = kGreeting, .text = json_text(own, kOneLine)});
-    return parse_json(first.wait(kMeetingTime).text).get<std::vector<json>>();
+// Connects to every lower rank and waits for every higher one, all at the same time.
+class Connecting {
+ public:
+  Connecting(const DataConnections& request, TcpListener listener)
+      : request_(request), door_(std::move(listener), request.secret, size()), wires_(request.ranks.size()) {
+    own_.secret = request.secret;
+    own_.rank = request.rank;
+    own_.size = size();
+    for (int lower = 0; lower < request.rank; ++lower) calls_.push_back({.rank = lower});
   }
-  TcpListener door(meeting.port);
-  std::vector<TcpConnection> others;
-  std::vector<json> all(static_cast<size_t>(meeting.size));
-  all[0] = own;
-  for (int missing = meeting.size - 1; missing > 0; --missing) {
-    TcpConnection other = door.accept(kMeetingTime);
-    json place = parse_json(other.wait(seconds(10)).text);
-    const int rank = place.at("rank");
-    if (rank <= 0 || rank >= meeting.size || !all[static_cast<size_t>(rank)].is_null())
-      throw UserError("two processes, or one too many, say that they are rank {} of {}; look at what sets RANK", rank,
-                      meeting.size);
-    all[static_cast<size_t>(rank)] = std::move(place);
-    others.push_back(std::move(other));
+
+  std::vector<std::unique_ptr<Wire>> finish(const Control& control);
+
+ private:
+  struct Call {
+    int rank = 0;
+    TcpConnection connection;  // on which a greeting was said, or none
+    std::chrono::steady_clock::time_point since{};
+    size_t address = 0;  // of those of the rank: the next to try
+    bool is_done = false;
+  };
+
+  int size() const { return static_cast<int>(request_.ranks.size()); }
+  void add(TcpConnection connection, int rank) {
+    wires_[static_cast<size_t>(rank)] = std::make_unique<Wire>(std::move(connection), rank);
   }
-  for (TcpConnection& other : others) other.send({.kind = kGreeting, .text = json_text(json(all), kOneLine)});
-  return all;
+  void advance(Call& call);
+  void take_visitor(Visitor visitor);
+  std::vector<int> missing() const;
+
+  const DataConnections& request_;
+  Greeting own_;
+  Door door_;
+  std::vector<Call> calls_;
+  std::vector<std::unique_ptr<Wire>> wires_;
+};
+
+std::vector<int> Connecting::missing() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank)
+    if (rank != request_.rank && wires_[static_cast<size_t>(rank)] == nullptr) ranks.push_back(rank);
+  return ranks;
 }
 
-TcpConnection connect_to(const json& place) {
-  std::vector<std::string> addresses = place.at("addresses").get<std::vector<std::string>>();
-  addresses.push_back(place.at("host"));
-  if (place.at("host") == host_name()) addresses.insert(addresses.begin(), "127.0.0.1");
-  return TcpConnection::open(addresses, place.at("port"), seconds(30));
+// A rank of the same machine is reached on it; the addresses of another may lead somewhere else, so that an answer counts and not
+// a connection.
+void Connecting::advance(Call& call) {
+  if (!call.connection.is_open()) {
+    const Greeting& other = request_.ranks[static_cast<size_t>(call.rank)];
+    std::vector<std::string> addresses = other.addresses;
+    if (other.place.host == host_name()) addresses.insert(addresses.begin(), "127.0.0.1");
+    std::string why;
+    const std::string& address = addresses[call.address++ % addresses.size()];
+    call.connection = TcpConnection::try_open(address, other.port, seconds(2), why);
+    call.since = std::chrono::steady_clock::now();
+    if (call.connection.is_open() && !greet(call.connection, own_)) call.connection.close();
+    return;
+  }
+  std::optional<DoorAnswer> answer = take_answer(call.connection, own_);
+  constexpr seconds kTimeToAnswer{30};  // a rank answers as soon as it knows where the others are
+  if (!answer && std::chrono::steady_clock::now() > call.since + kTimeToAnswer) answer.emplace();
+  if (!answer) return;
+  call.is_done = answer->kind == DoorAnswer::Kind::welcome;
+  if (call.is_done)
+    add(std::move(call.connection), call.rank);
+  else
+    call.connection.close();
+}
+
+void Connecting::take_visitor(Visitor visitor) {
+  const int rank = visitor.greeting.rank;
+  if (rank <= request_.rank || rank >= size()) return door_.send_away(std::move(visitor), "not a higher rank");
+  add(door_.let_in(std::move(visitor)), rank);
+}
+
+std::vector<std::unique_ptr<Wire>> Connecting::finish(const Control& control) {
+  const auto end = std::chrono::steady_clock::now() + request_.limit;
+  while (!missing().empty()) {
+    control.require_going_on();
+    for (Call& call : calls_)
+      if (!call.is_done) advance(call);
+    auto wait = std::chrono::milliseconds(10);
+    while (std::optional<Visitor> visitor = door_.next(std::exchange(wait, std::chrono::milliseconds(0))))
+      take_visitor(std::move(*visitor));
+    if (std::chrono::steady_clock::now() > end)
+      throw Failure("rank {} waited {} s for data connections to {}", request_.rank, request_.limit.count(),
+                    control.name_of(missing().front()));
+  }
+  return std::move(wires_);
 }
 
 }  // namespace
 
-std::unique_ptr<Transport> connect_through_tcp(const Rendezvous& meeting) {
-  TcpListener door;
-  const std::vector<json> places = exchange_addresses(meeting, door.port());
-  std::vector<std::unique_ptr<Wire>> wires(static_cast<size_t>(meeting.size));
-  const auto add = [&](TcpConnection connection, int rank) {
-    wires[static_cast<size_t>(rank)] = std::make_unique<Wire>(std::move(connection), rank);
-  };
-  for (int lower = 0; lower < meeting.rank; ++lower) {
-    TcpConnection connection = connect_to(places[static_cast<size_t>(lower)]);
-    connection.send({.kind = kGreeting, .text = std::to_string(meeting.rank)});
-    add(std::move(connection), lower);
-  }
-  for (int missing = meeting.size - 1 - meeting.rank; missing > 0; --missing) {
-    TcpConnection connection = door.accept(kMeetingTime);
-    const int rank = std::stoi(connection.wait(seconds(30)).text);
-    CHECK(rank > meeting.rank && rank < meeting.size);
-    add(std::move(connection), rank);
-  }
-  return std::make_unique<TcpTransport>(meeting.rank, std::move(wires));
+std::unique_ptr<Transport> connect_through_tcp(const DataConnections& request, TcpListener listener, const Control& control) {
+  return std::make_unique<TcpTransport>(request.rank, Connecting(request, std::move(listener)).finish(control));
 }
 
 }  // namespace trireme

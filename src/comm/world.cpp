@@ -25,7 +25,7 @@ const char* rank_given_by_mpi() {
 const char* environment(const char* name) { return std::getenv(name); }
 
 // The text of rank 0, on every rank. Used before anything else goes over the transport.
-std::string share_text(Transport& transport, const std::string& text) {
+std::string share_text(Transport& transport, const std::string& text, std::chrono::seconds limit) {
   std::array<char, 2048> buffer{};
   CHECK(text.size() < buffer.size());
   std::memcpy(buffer.data(), text.data(), text.size());
@@ -35,8 +35,13 @@ std::string share_text(Transport& transport, const std::string& text) {
   if (transport.rank() != 0) tickets.push_back(transport.receive(0, kTag, bytes));
   for (int other = 1; other < transport.size() && transport.rank() == 0; ++other)
     tickets.push_back(transport.send(other, kTag, bytes));
+  const auto end = std::chrono::steady_clock::now() + limit;
   for (const Transport::Ticket ticket : tickets)
-    while (!transport.done(ticket)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!transport.done(ticket)) {
+      if (std::chrono::steady_clock::now() > end)
+        throw Failure("rank {} waited {} s for {}", transport.rank(), limit.count(), transport.rank() == 0 ? "others" : "rank 0");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   return buffer.data();
 }
 
@@ -57,9 +62,13 @@ World::World(std::unique_ptr<Transport> transport, Progress::Options options)
 World::World(World&& other) noexcept = default;
 World::~World() = default;
 
-void World::connect_control(LastResort last_resort) {
-  const ShareText share = [&](const std::string& text) { return share_text(*transport_, text); };
-  control_ = std::make_unique<Control>(rank(), size(), share, last_resort);
+void World::connect_control(LastResort last_resort, Reach reach, const MeetingTerms& terms) {
+  const ShareText share = [&](const std::string& text) { return share_text(*transport_, text, terms.timeout); };
+  control_ = std::make_unique<Control>(meet(rank(), size(), reach, share, terms), last_resort);
+  attach_control();
+}
+
+void World::attach_control() {
   control_->connect([progress = progress_.get()] { return progress->begun(); },
                     [progress = progress_.get()](const JobEnd& end) { progress->fail(std::make_exception_ptr(JobEnded(end))); });
   progress_->set_missing_text([control = control_.get()](const std::vector<int>& ranks, const CallCount& call) {
@@ -81,29 +90,48 @@ void World::leave(const std::exception& error) {
                           ? known->end
                           : JobEnd{.status = is_users ? kUserError : kFailed, .line = is_memory ? "out of memory" : error.what()};
   const JobEnd end = control_->settle(mine, is_users);
-  control_->say(end.line);
+  if (!end.is_said) control_->say(end.line);
   std::fflush(nullptr);
   control_->wait_for_speaker();
   // Not by the usual way out, on which MPI would wait for ranks that may be gone.
   std::_Exit(end.status);
 }
 
-World World::find() {
-  std::unique_ptr<Transport> transport;
-  if (rank_given_by_mpi() != nullptr) {
+void World::find_through_mpi(const MeetingTerms& terms) {
 #ifdef TRIREME_MPI
-    transport = connect_through_mpi();
+  transport_ = connect_through_mpi();
+  progress_ = std::make_unique<Progress>(Progress::Options{});
+  connect_control(LastResort::exit_process, reach_of(environment), terms);
 #else
-    throw UserError(
-        "this trireme was built without MPI and cannot join the others that mpirun started; install libopenmpi-dev and build "
-        "again");
+  throw UserError(
+      "this trireme was built without MPI and cannot join the others that mpirun started; install libopenmpi-dev and build "
+      "again");
 #endif
-  } else if (const std::optional<Rendezvous> meeting = find_rendezvous(environment)) {
-    transport = connect_through_tcp(*meeting);
+}
+
+void World::find_through_tcp(const Rendezvous& where, const MeetingTerms& terms) {
+  TcpListener listener(0, where.reach);
+  Company company = meet(where, {.place = {}, .addresses = listener.addresses(), .port = listener.port()}, terms);
+  const DataConnections request{.rank = company.rank, .ranks = company.ranks, .secret = company.secret, .limit = terms.timeout};
+  control_ = std::make_unique<Control>(std::move(company), LastResort::exit_process);
+  transport_ = connect_through_tcp(request, std::move(listener), *control_);
+  progress_ = std::make_unique<Progress>(Progress::Options{});
+  attach_control();
+}
+
+World World::find(const std::function<MeetingTerms()>& terms) {
+  World world;
+  const bool has_mpi = rank_given_by_mpi() != nullptr;
+  const std::optional<Rendezvous> where = has_mpi ? std::nullopt : find_rendezvous(environment);
+  if (!has_mpi && !where) return world;
+  try {
+    if (has_mpi)
+      world.find_through_mpi(terms());
+    else
+      world.find_through_tcp(*where, terms());
+  } catch (const std::exception& error) {
+    world.leave(error);
   }
-  if (transport == nullptr) return {};
-  World world(std::move(transport));
-  world.connect_control(LastResort::exit_process);
   return world;
 }
 

@@ -42,7 +42,7 @@ class ControlTest : public testing::Test {
         continue;
       }
       try {
-        Control control(rank, size, share_of(rank), LastResort::none);
+        Control control(meet(rank, size, Reach::machine, share_of(rank), {}), LastResort::none);
         work(control);
       } catch (const std::exception& error) {
         ADD_FAILURE() << "rank " << rank << ": " << error.what();

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/utf8.h"
 #include "data/byte_tokenizer.h"
-#include "data/prepare/utf8.h"
 #include "tokenizer_fixtures.h"
 
 namespace trireme {
