@@ -49,7 +49,11 @@ std::string name_of(const TracedCall& call) {
   return call.kind == Kind::collective ? fmt::format("{} {}", call.group, call.name) : call.name;
 }
 
-std::string share_of(double rate, double ceiling) { return ceiling > 0 ? fmt::format("{:.0f}%", 100 * rate / ceiling) : "-"; }
+// More than the ceiling is reached only by what lies in caches, or by operands of which few rows are touched.
+std::string share_of(double rate, double ceiling) {
+  if (ceiling <= 0) return "-";
+  return rate > ceiling ? ">100%" : fmt::format("{:.0f}%", 100 * rate / ceiling);
+}
 
 }  // namespace
 

@@ -33,6 +33,13 @@ std::string format_count(double count) {
   return scaled(count, 1000, kUnits);
 }
 
+std::string plural(int64_t count, const std::string& noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
+
+std::string counted(double count, const std::string& noun) {
+  const double whole = std::round(count);
+  return fmt::format("{} {}{}", format_count(whole), noun, whole == 1 ? "" : "s");
+}
+
 std::string format_seconds(double seconds) {
   if (!std::isfinite(seconds)) return "-";
   if (seconds < 0.99995e-3) return fmt::format("{:.1f} us", seconds * 1e6);

@@ -66,9 +66,10 @@ int finish(const FetchReport& report, const TransferArguments& arguments, const 
     print_json(to_json(report));
   } else {
     const double rate = report.seconds > 0 ? static_cast<double>(report.bytes_brought) / report.seconds / 1e6 : 0;
-    fmt::print("{} {} in {} ({:.1f} MB/s): {} files {}, {} unchanged, {} failed{}\n", verb, format_bytes(report.bytes_brought),
-               format_duration(report.seconds), rate, report.count(Outcome::fetched), verb, report.count(Outcome::unchanged),
-               report.count(Outcome::failed), report.count(Outcome::stopped) > 0 ? "; stopped: run again to go on" : "");
+    fmt::print("{} {} in {} ({:.1f} MB/s): {} {}, {} unchanged, {} failed{}\n", verb, format_bytes(report.bytes_brought),
+               format_duration(report.seconds), rate, plural(report.count(Outcome::fetched), "file"), verb,
+               report.count(Outcome::unchanged), report.count(Outcome::failed),
+               report.count(Outcome::stopped) > 0 ? "; stopped: run again to go on" : "");
   }
   if (report.count(Outcome::failed) > 0) return kFailed;
   return report.count(Outcome::stopped) > 0 ? kStoppedAfterSaving : kDone;
@@ -87,7 +88,7 @@ int show_plan(const FetchPlan& plan, const TransferArguments& arguments) {
     const std::string size = entry.file.remote.size < 0 ? "?" : format_bytes(entry.file.remote.size);
     fmt::print("{:<9} {:>10}  {} -> {}\n", what, size, entry.error.empty() ? entry.url : entry.error, entry.file.target.string());
   }
-  fmt::print("{} files, {} to fetch, {} free in {}\n", plan.files_to_fetch(), format_bytes(plan.bytes_to_write()),
+  fmt::print("{}, {} to fetch, {} free in {}\n", plural(plan.files_to_fetch(), "file"), format_bytes(plan.bytes_to_write()),
              format_bytes(free_bytes(existing_folder(plan.output))), existing_folder(plan.output).string());
   return kDone;
 }

@@ -71,8 +71,8 @@ double mean_length(const LengthSummary& lengths) {
 
 void print_text(const IndexedDataset& data, const LengthSummary& lengths, const Tokenizer* tokenizer, int64_t documents) {
   fmt::print("{}\n", data.prefix());
-  fmt::print("  {} documents, {} sequences, {} tokens of {}{}\n", data.documents(), data.sequences(), data.tokens(),
-             name_of(data.type()), data.multimodal() ? ", with modes" : "");
+  fmt::print("  {}, {}, {} of {}{}\n", plural(data.documents(), "document"), plural(data.sequences(), "sequence"),
+             plural(data.tokens(), "token"), name_of(data.type()), data.multimodal() ? ", with modes" : "");
   fmt::print("  .bin {}, .idx {}\n", format_bytes(data.bin_bytes()), format_bytes(data.idx_bytes()));
   fmt::print("  lengths: shortest {}, mean {:.1f}, longest {}\n", lengths.shortest, mean_length(lengths), lengths.longest);
   print_histogram(lengths);

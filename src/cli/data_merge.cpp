@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "cli/data_commands.h"
 #include "cli/data_progress.h"
 #include "data/indexed_dataset.h"
@@ -35,8 +36,8 @@ void report(const CopyArguments& arguments, const nlohmann::ordered_json& output
     return;
   }
   for (const auto& output : outputs)
-    fmt::print("{}{}: {} documents, {} tokens\n", arguments.dry_run ? "would write " : "", output["output"].get<std::string>(),
-               output["documents"].get<int64_t>(), output["tokens"].get<int64_t>());
+    fmt::print("{}{}: {}, {}\n", arguments.dry_run ? "would write " : "", output["output"].get<std::string>(),
+               plural(output["documents"].get<int64_t>(), "document"), plural(output["tokens"].get<int64_t>(), "token"));
 }
 
 int merge(const CopyArguments& arguments) {

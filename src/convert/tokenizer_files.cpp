@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "train/checkpoint_json.h"
 
 namespace trireme {
@@ -142,7 +143,7 @@ std::string import_tokenizer(const fs::path& from, const fs::path& to, const fs:
   }
   set("library", "huggingface");
   set("type", final_place.string());
-  return fmt::format("{} files", copied);
+  return plural(copied, "file");
 }
 
 }  // namespace trireme

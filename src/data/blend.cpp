@@ -205,6 +205,12 @@ BlendedDataset::BlendedDataset(std::vector<std::unique_ptr<Dataset>> datasets, B
       throw Failure("the blend takes {} samples of {}, which has {}", index_.taken()[i], names[i], datasets_[i]->size());
 }
 
+int64_t BlendedDataset::epoch_size() const {
+  int64_t samples = 0;
+  for (const auto& dataset : datasets_) samples += dataset->epoch_size();
+  return samples;
+}
+
 void BlendedDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   const int64_t number = index_.dataset(index), dataset_sample = index_.dataset_sample(index);
   // An index that was read from a file may hold anything.

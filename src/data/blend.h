@@ -70,6 +70,7 @@ class BlendedDataset final : public Dataset {
   BlendedDataset(std::vector<std::unique_ptr<Dataset>> datasets, BlendIndex index, const std::vector<std::string>& names);
 
   int64_t size() const override { return index_.samples(); }
+  int64_t epoch_size() const override;
   int64_t sequence() const override { return datasets_.front()->sequence(); }
   int64_t vocabulary() const override { return datasets_.front()->vocabulary(); }
 

@@ -14,9 +14,10 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  virtual int64_t size() const = 0;        // samples
-  virtual int64_t sequence() const = 0;    // T
-  virtual int64_t vocabulary() const = 0;  // every token and unmasked target is below it
+  virtual int64_t size() const = 0;  // samples that can be read: those of whole epochs, or those that were asked for
+  virtual int64_t epoch_size() const { return size(); }  // samples in one pass over the data
+  virtual int64_t sequence() const = 0;                  // T
+  virtual int64_t vocabulary() const = 0;                // every token and unmasked target is below it
 
   // Writes sample `index`: tokens [T] and targets [T]. Usually a target is the next token, but not in every dataset.
   // Allocates nothing, and may be called from several threads at once.

@@ -32,8 +32,13 @@ FlatDataset::FlatDataset(std::vector<TokenSegment> segments, const FlatRequest& 
 }
 
 int64_t FlatDataset::size() const {
-  if (request_.order == WindowOrder::sequential) return std::max(request_.samples_needed, windows_.back());
-  return request_.samples_needed > 0 ? request_.samples_needed : std::max<int64_t>(windows_.back() / request_.sequence, 1);
+  if (request_.order == WindowOrder::sequential) return std::max(request_.samples_needed, epoch_size());
+  return request_.samples_needed > 0 ? request_.samples_needed : epoch_size();
+}
+
+int64_t FlatDataset::epoch_size() const {
+  if (request_.order == WindowOrder::sequential) return windows_.back();
+  return std::max<int64_t>(windows_.back() / request_.sequence, 1);
 }
 
 int64_t FlatDataset::window_of(int64_t sample) const {

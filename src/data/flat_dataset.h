@@ -36,6 +36,7 @@ class FlatDataset final : public Dataset {
   FlatDataset(std::vector<TokenSegment> segments, const FlatRequest& request);  // UserError if no window fits
 
   int64_t size() const override;  // the samples needed, or those of one epoch
+  int64_t epoch_size() const override;
   int64_t sequence() const override { return request_.sequence; }
   int64_t vocabulary() const override { return request_.vocabulary; }
 

@@ -56,6 +56,11 @@ void GptDataset::check_tokens(std::span<const int32_t> tokens, int64_t index) co
                     index, least < 0 ? least : most, vocabulary_);
 }
 
+int64_t GptDataset::epoch_size() const {
+  const GptIndexPlan& plan = index_.plan;
+  return std::max<int64_t>((plan.tokens_per_epoch - request_.extra()) / request_.sequence, 1);
+}
+
 void GptDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   const int64_t number = index_.shuffle_index[index];
   if (number < 0 || number >= size()) throw Failure("the shuffle index of {} is damaged; remove its .npy files", name_);

@@ -19,6 +19,7 @@ class GptDataset final : public Dataset {
              std::string name);
 
   int64_t size() const override { return index_.samples(); }
+  int64_t epoch_size() const override;
   int64_t sequence() const override { return request_.sequence; }
   int64_t vocabulary() const override { return vocabulary_; }
 

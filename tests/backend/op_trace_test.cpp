@@ -68,6 +68,20 @@ TEST(OpTrace, AddsUpOpsPerStep) {
   EXPECT_NE(trace.table().find("no op running"), std::string::npos);
 }
 
+// Small tensors come from caches, and of a large table few rows are read: such a rate is no share of what memory can do.
+TEST(OpTrace, RatesAboveTheCeilingAreNotGivenAsShares) {
+  CountingMachine machine;
+  OpTrace trace;
+  trace.set_ceilings({.flops = 1, .bytes = 100});
+  trace.begin_step(0, machine.backend);
+  trace.add({.name = "embedding_backward", .stream = kCompute, .bytes = 55007, .begin = 10, .end = 11});
+  trace.add({.name = "fill", .stream = kCompute, .bytes = 50, .begin = 12, .end = 13});
+  trace.end_step(machine.backend);
+  EXPECT_NE(trace.table().find(" >100%"), std::string::npos) << trace.table();
+  EXPECT_NE(trace.table().find(" 50%"), std::string::npos) << trace.table();
+  EXPECT_EQ(trace.table().find("55007%"), std::string::npos) << trace.table();
+}
+
 TEST(OpTrace, SaysHowMuchOfACollectiveIsHiddenBehindOps) {
   CountingMachine machine;
   OpTrace trace;

@@ -139,7 +139,7 @@ TEST_F(DataFetchTest, PushToAFolderCopiesWhatDiffers) {
   const std::string command = "data push " + (folder / "data").string() + " " + out.string();
   EXPECT_TRUE(contains(run_program(command).output, "2 files pushed"));
   folder.write("data/b", "three");
-  EXPECT_TRUE(contains(run_program(command).output, "1 files pushed, 1 unchanged"));
+  EXPECT_TRUE(contains(run_program(command).output, "1 file pushed, 1 unchanged"));
   EXPECT_EQ(read_file(out / "b", 100), "three");
 }
 
@@ -158,7 +158,7 @@ TEST_F(DataFetchTest, DryRunWritesNothing) {
   folder.write("data/a", "one");
   const ProgramResult result = fetch((folder / "data/a").string() + " --dry-run");
   EXPECT_EQ(result.status, 0);
-  EXPECT_TRUE(contains(result.output, "1 files, 3 B to fetch"));
+  EXPECT_TRUE(contains(result.output, "1 file, 3 B to fetch"));
   EXPECT_FALSE(fs::exists(out));
 }
 

@@ -31,6 +31,15 @@ TEST(Units, Counts) {
   EXPECT_EQ(format_count(3e15), "3000.0T");
 }
 
+TEST(Units, ThingsAreWholeAndAgreeWithTheirNoun) {
+  EXPECT_EQ(counted(205.1, "document"), "205 documents");
+  EXPECT_EQ(counted(0.9, "document"), "1 document");
+  EXPECT_EQ(counted(0, "document"), "0 documents");
+  EXPECT_EQ(counted(31900, "token"), "31.9k tokens");
+  EXPECT_EQ(plural(1, "file"), "1 file");
+  EXPECT_EQ(plural(31900, "file"), "31900 files");
+}
+
 TEST(Units, TimeOfOneThing) {
   EXPECT_EQ(format_seconds(412e-6), "412.0 us");
   EXPECT_EQ(format_seconds(0.0641), "64.1 ms");

@@ -147,8 +147,8 @@ class Preparation {
     hooks_.tell(fmt::format("{} to read in {} file{}{}; {} workers, {} of memory at most", format_bytes(plan_.bytes()),
                             plan_.files.size(), plan_.files.size() == 1 ? "" : "s", ranks, settings_.workers,
                             format_bytes(settings_.memory)));
-    hooks_.tell(fmt::format("about {} tokens in {} documents expected; {} of disk needed, {} free; about {} to go",
-                            format_count(estimate.tokens), format_count(estimate.documents), format_bytes(disk_needed_),
+    hooks_.tell(fmt::format("about {} tokens in {} expected; {} of disk needed, {} free; about {} to go",
+                            format_count(estimate.tokens), counted(estimate.documents, "document"), format_bytes(disk_needed_),
                             format_bytes(disk_free_), format_duration(expected_seconds_)));
     if (disk_needed_ > disk_free_)
       throw UserError("--output {}: about {} are needed in {}, where {} is free", settings_.output, format_bytes(disk_needed_),

@@ -179,8 +179,8 @@ class RecipeRunner {
   void announce() {
     estimate_ = estimate();
     const RecipeEstimate& e = estimate_;
-    hooks_.tell(fmt::format("{}: {} of {} files to do; {} to download, about {} of text to read", recipe_.name,
-                            e.files - e.files_done, e.files, format_bytes(e.download_bytes), format_bytes(e.text_bytes)));
+    hooks_.tell(fmt::format("{}: {} of {} to do; {} to download, about {} of text to read", recipe_.name, e.files - e.files_done,
+                            plural(e.files, "file"), format_bytes(e.download_bytes), format_bytes(e.text_bytes)));
     hooks_.tell(fmt::format("disk: about {} needed in {}, {} free", format_bytes(e.disk_needed), output_.string(),
                             format_bytes(e.disk_free)));
     std::string time = fmt::format("time: about {}", format_duration(e.seconds()));
