@@ -71,4 +71,10 @@ int64_t replace_invalid_utf8(std::string_view text, std::string& out) {
   }
 }
 
+std::string as_utf8(std::string_view text) {
+  std::string repaired;
+  replace_invalid_utf8(text, repaired);
+  return repaired;
+}
+
 }  // namespace trireme

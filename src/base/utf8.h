@@ -19,4 +19,7 @@ void require_utf8(std::string_view text, const std::string& name);
 // character. Returns how many were put in.
 int64_t replace_invalid_utf8(std::string_view text, std::string& out);
 
+// The same as a new text; for names of files in text that must be UTF-8.
+std::string as_utf8(std::string_view text);
+
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/build_info.h"
+#include "base/utf8.h"
 #include "config/settings_printer.h"
 #include "config/yaml.h"
 #include "convert/new_folder.h"
@@ -135,7 +136,7 @@ std::string HfImport::write(const fs::path& output) const {
   const std::string created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   commit_checkpoint(writing, checkpoints / checkpoint_name(0), {info, created, {shard}});
   const std::string heading =
-      fmt::format("# {} of {} parameters, from {}\n", model_.family->name, parameters(), files_.folder().string());
+      fmt::format("# {} of {} parameters, from {}\n", model_.family->name, parameters(), as_utf8(files_.folder().string()));
   atomic_write(folder.temporary() / "recipe.yaml", bytes_of(heading + yaml));
   folder.commit();
   return tokenizer;
