@@ -91,15 +91,10 @@ void validate_fp8(const Settings& settings) {
           model.micro_batch_size * model.encoder_seq_length / cp);
 }
 
-void validate_profile(const Settings& settings) {
-  const ProfileSettings& profile = settings.model.profile;
-  if (!profile.enabled) return;
-  if (profile.end_step < profile.start_step)
+void validate_profile(const ProfileSettings& profile) {
+  if (profile.enabled && profile.end_step < profile.start_step)
     throw UserError("model.nsys_profile.end_step={} lies before model.nsys_profile.start_step={}; use at least that",
                     profile.end_step, profile.start_step);
-  for (const int64_t rank : profile.ranks)
-    if (rank >= settings.ranks())
-      throw UserError("model.nsys_profile.ranks: there is no rank {}; use ranks from 0 to {}", rank, settings.ranks() - 1);
 }
 
 // "99990,8,2": one to three shares, of which training has some.
@@ -168,16 +163,30 @@ void validate_magnitude(const ModelSettings& model) {
 
 }  // namespace
 
-void validate(const Settings& settings) {
+void validate_recipe(const Settings& settings) {
   validate_heads(settings.model);
   validate_positions(settings.model);
   validate_batches(settings.model);
-  validate_layout(settings);
+  validate_layout(settings.model);
   validate_fp8(settings);
-  validate_profile(settings);
+  validate_profile(settings.model.profile);
   validate_optimizer(settings.model.optim);
   validate_data(settings.model);
   validate_magnitude(settings.model);
+}
+
+void validate_ranks(const Settings& settings) {
+  validate_rank_count(settings);
+  const ProfileSettings& profile = settings.model.profile;
+  if (!profile.enabled) return;
+  for (const int64_t rank : profile.ranks)
+    if (rank >= settings.ranks())
+      throw UserError("model.nsys_profile.ranks: there is no rank {}; use ranks from 0 to {}", rank, settings.ranks() - 1);
+}
+
+void validate(const Settings& settings) {
+  validate_recipe(settings);
+  validate_ranks(settings);
 }
 
 }  // namespace trireme

@@ -56,9 +56,8 @@ void validate_ends(const ModelSettings& model) {
                       vp, layers);
 }
 
-// Layers are dealt out to PP x VP chunks, and the interleaved schedule runs micro-batches in groups of PP.
-void validate_pipeline(const Settings& settings) {
-  const ModelSettings& model = settings.model;
+// Layers are dealt out to PP x VP chunks.
+void validate_pipeline(const ModelSettings& model) {
   const int64_t pp = model.pipeline_model_parallel_size, vp = model.virtual_pipeline_model_parallel_size;
   if (vp > 1 && pp == 1)
     throw UserError(
@@ -81,13 +80,6 @@ void validate_pipeline(const Settings& settings) {
         "model.pipeline_model_parallel_size={}); use {}",
         vp, layers, model.num_layers, pp, divisors_near(layers, vp));
   }
-  const int64_t micro_batches = model.global_batch_size / model.micro_batch_size / settings.data_parallel_size();
-  if (vp > 1 && micro_batches % pp != 0)
-    throw UserError(
-        "model.global_batch_size={} makes {} micro-batches, and the interleaved pipeline needs a multiple of "
-        "model.pipeline_model_parallel_size={}; use {} samples",
-        model.global_batch_size, micro_batches, pp,
-        multiples_near(pp * model.micro_batch_size * settings.data_parallel_size(), model.global_batch_size));
 }
 
 void validate_sequence_cut(const ModelSettings& model) {
@@ -124,6 +116,19 @@ void validate_data_parallel(const Settings& settings) {
         fmt::join(model.rampup_batch_size, ","), model.micro_batch_size, dp, unit);
 }
 
+// The interleaved schedule runs micro-batches in groups of PP.
+void validate_interleaving(const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  const int64_t pp = model.pipeline_model_parallel_size, vp = model.virtual_pipeline_model_parallel_size;
+  const int64_t micro_batches = model.global_batch_size / model.micro_batch_size / settings.data_parallel_size();
+  if (vp > 1 && micro_batches % pp != 0)
+    throw UserError(
+        "model.global_batch_size={} makes {} micro-batches, and the interleaved pipeline needs a multiple of "
+        "model.pipeline_model_parallel_size={}; use {} samples",
+        model.global_batch_size, micro_batches, pp,
+        multiples_near(pp * model.micro_batch_size * settings.data_parallel_size(), model.global_batch_size));
+}
+
 void validate_recompute(const ModelSettings& model) {
   if (model.activations_checkpoint_granularity != RecomputeGranularity::full) return;
   // NeMo recipes write block with 0 for no recompute at all.
@@ -140,13 +145,17 @@ void validate_recompute(const ModelSettings& model) {
 
 }  // namespace
 
-void validate_layout(const Settings& settings) {
+void validate_layout(const ModelSettings& model) {
+  validate_tensor_cut(model);
+  validate_pipeline(model);
+  validate_sequence_cut(model);
+  validate_recompute(model);
+}
+
+void validate_rank_count(const Settings& settings) {
   validate_world(settings);
-  validate_tensor_cut(settings.model);
   validate_data_parallel(settings);
-  validate_pipeline(settings);
-  validate_sequence_cut(settings.model);
-  validate_recompute(settings.model);
+  validate_interleaving(settings);
 }
 
 }  // namespace trireme

@@ -6,6 +6,9 @@
 namespace trireme {
 
 // Throws a UserError for the first size that does not divide what it cuts.
-void validate_layout(const Settings& settings);
+void validate_layout(const ModelSettings& model);
+
+// The same for the number of ranks: whether they hold the model a whole number of times and share the batch.
+void validate_rank_count(const Settings& settings);
 
 }  // namespace trireme

@@ -7,6 +7,11 @@
 namespace trireme {
 namespace {
 
+void validate_both(const Settings& settings) {
+  validate_layout(settings.model);
+  validate_rank_count(settings);
+}
+
 // GPT-3 175B on 1024 ranks: TP 4, PP 8 with 6 chunks, 32 copies, 64 micro-batches.
 Settings large() {
   Settings settings;
@@ -55,7 +60,7 @@ TEST(ValidateLayout, AcceptsWhatTheReferenceSystemsRan) {
   for (const Change change : changes) {
     Settings settings = large();
     change(settings);
-    EXPECT_EQ(user_error_of([&] { validate_layout(settings); }), "") << "change " << number;
+    EXPECT_EQ(user_error_of([&] { validate_both(settings); }), "") << "change " << number;
     ++number;
   }
 }
@@ -129,7 +134,7 @@ TEST(ValidateLayout, NamesTheSizesAndWhatWouldWork) {
   for (const Case& c : cases) {
     Settings settings = large();
     c.change(settings);
-    EXPECT_EQ(user_error_of([&] { validate_layout(settings); }), c.message);
+    EXPECT_EQ(user_error_of([&] { validate_both(settings); }), c.message);
   }
 }
 
