@@ -108,6 +108,7 @@ NewestCheckpoint find_latest(const std::filesystem::path& folder, const std::fun
 }
 
 std::vector<int64_t> steps_to_remove(std::span<const CheckpointSummary> checkpoints, int64_t newest, const Retention& retention) {
+  if (retention.keep_best < 0) return {};
   std::vector<CheckpointSummary> by_step(checkpoints.begin(), checkpoints.end());
   std::ranges::sort(by_step, std::ranges::greater{}, &CheckpointSummary::step);
   std::vector<CheckpointSummary> by_loss;

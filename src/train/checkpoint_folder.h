@@ -48,7 +48,7 @@ struct CheckpointMismatch : Failure {
 
 struct Retention {
   int64_t keep_last = 2;  // by step
-  int64_t keep_best = 1;  // by validation loss, of those that have one
+  int64_t keep_best = 1;  // by validation loss, of those that have one; -1: all are kept, also those without
 };
 
 struct CheckpointSummary {

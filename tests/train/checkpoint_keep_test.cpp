@@ -12,6 +12,7 @@ TEST(StepsToRemove, KeepsTheLast) {
   const std::vector<CheckpointSummary> all = {{1, {}}, {2, {}}, {3, {}}, {4, {}}};
   EXPECT_EQ(steps_to_remove(all, 4, {.keep_last = 2, .keep_best = 0}), Steps({2, 1}));
   EXPECT_TRUE(steps_to_remove(all, 4, {.keep_last = 10, .keep_best = 0}).empty());
+  EXPECT_TRUE(steps_to_remove(all, 4, {.keep_last = 1, .keep_best = -1}).empty());
 }
 
 TEST(StepsToRemove, KeepsTheBestThatHaveALoss) {
