@@ -1,0 +1,48 @@
+// A GPU that is not here. It runs nothing; it answers what the recording of a step asks of the backend it is made for, so that
+// the memory of a run is known on any machine. What the cuda backend asks of libraries is put in numbers measured on an H200.
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/cuda/product.h"
+#include "base/error.h"
+
+namespace trireme {
+
+class PaperGpu final : public Backend {
+ public:
+#define TRIREME_REFUSE_OP(Op) \
+  void run(Stream, const Op&) override { throw Failure("{} was asked of a GPU that is only on paper", Op::kName); }
+  TRIREME_OPS(TRIREME_REFUSE_OP)
+#undef TRIREME_REFUSE_OP
+
+  using Backend::scratch_bytes;
+  int64_t scratch_bytes(const LinearForward&) const override { return kGemmWorkspace; }
+  int64_t scratch_bytes(const LinearInputGrad&) const override { return kGemmWorkspace; }
+  int64_t scratch_bytes(const LinearWeightGrad&) const override { return kGemmWorkspace; }
+  // So that sums have one order, cuDNN's backward keeps the gradient of the queries in 32 bits for each tile of keys: 256 of
+  // them, or 128 with heads of up to 64. Measured: 8 times the gradient for 2048 keys and heads of 128, 15 times with heads
+  // of 64.
+  int64_t scratch_bytes(const AttentionBackward& op) const override {
+    const int64_t tile = op.d_out.shape[3] > 64 ? 256 : 128, tiles = ceil_div(op.key_length, tile);
+    return tiles * op.d_out.count() * size_of(DType::f32) + 8 * op.lse.count() * size_of(DType::f32);
+  }
+
+  void set_scratch(Stream, Tensor) override {}
+  Event record(Stream stream, const char* name) override { return {name, stream, 0}; }
+  void wait(Stream, const Event&) override {}
+  void synchronize(const Event&) override {}
+  Memory allocate(int64_t) override { return {}; }
+  void upload(Stream, const void*, Tensor) override {}
+  void download(Stream, Tensor, void*) override {}
+  int64_t full_speed_rows() const override { return 8192; }
+  bool has_room_beside(int64_t rows, int64_t columns) const override {
+    constexpr int64_t kMultiprocessors = 132;
+    return cuda::product_tiles(rows, columns) < 2 * kMultiprocessors;
+  }
+  std::string description() const override { return "a GPU on paper"; }
+
+ private:
+  static constexpr int64_t kGemmWorkspace = int64_t{32} << 20;
+};
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+// What a recipe takes where it is meant to run, said on any machine: the memory of the rank that needs most, by kind, and whether
+// that fits the GPU.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/settings.h"
+
+namespace trireme {
+
+struct GpuKind {
+  std::string_view name;  // h100-80: the model and the gigabytes its maker gives
+  int64_t memory = 0;     // bytes that a driver reports
+};
+
+// By its name, or by the model where that has one size: h100-80, h100, H200. A UserError that lists them if there is no such GPU.
+const GpuKind& find_gpu(std::string_view name);
+
+// The GPU that a recipe is made for, as its name says (proxy/h200); h100-80 where it says none.
+const GpuKind& gpu_of_recipe(std::string_view recipe);
+
+struct PaperRun {
+  int64_t rank = 0;      // the one that takes most
+  std::string holdings;  // what it holds of the model
+  std::vector<std::pair<std::string, int64_t>> rows;
+  int64_t total = 0;
+  GpuKind gpu;
+
+  int64_t left() const { return gpu.memory - total; }  // below 0: what is missing
+};
+
+// Records a step of the ranks that can be the largest. The settings must be valid.
+PaperRun plan_on_paper(const Settings& settings, const GpuKind& gpu);
+
+// Two lines: "memory  rank 0 of 8 takes most ..." and "gpu     h100-80 has ...: fits, ... left".
+std::string text_of(const PaperRun& run, const Settings& settings);
+nlohmann::ordered_json json_of(const PaperRun& run);
+
+}  // namespace trireme
