@@ -151,6 +151,8 @@ Override parse_override(std::string_view text) {
   return change;
 }
 
+Tree parse_value(std::string_view text) { return ValueReader(text, text).read(); }
+
 void apply_override(Tree& recipe, const Override& change) {
   Tree* present = recipe.find(change.key);
   switch (change.action) {

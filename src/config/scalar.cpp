@@ -1,5 +1,5 @@
-// The meaning of unquoted scalars. NeMo recipes are read by a YAML 1.1 loader in which 1e-4 is a number as well; two of that
-// loader's rules are left out because they surprise: 1:30 is not a count of seconds and 017 is not octal, both stay strings.
+// The meaning of unquoted scalars. NeMo recipes are read by a YAML 1.1 loader in which 1e-4 is a number as well; one of that
+// loader's rules is left out because it surprises: 1:30 is not a count of seconds and stays a string.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -94,6 +94,21 @@ Tree scalar_from_text(std::string_view text, Origin origin) {
     if (auto real = real_from(number, origin)) return *real;
   }
   return Tree(std::string(text), std::move(origin));
+}
+
+Tree yaml_scalar(std::string_view text, Origin origin) {
+  const bool has_sign = text.starts_with('-') || text.starts_with('+');
+  const std::string_view digits = text.substr(has_sign ? 1 : 0);
+  if (digits.size() < 2 || digits[0] != '0' || !is_digit(digits[1])) return scalar_from_text(text, std::move(origin));
+  std::string plain(text.substr(0, has_sign ? 1 : 0));
+  if (digits.find_first_not_of("01234567") == std::string_view::npos)
+    plain += "0o" + std::string(digits);
+  else if (digits.find_first_of(".eE") != std::string_view::npos)
+    plain += digits.substr(std::min(digits.find_first_not_of('0'), digits.find_first_of(".eE") - 1));
+  else
+    plain = text;
+  Tree value = scalar_from_text(plain, origin);
+  return value.is_string() ? Tree(std::string(text), std::move(origin)) : value;
 }
 
 std::string real_text(double value) {

@@ -79,6 +79,9 @@ struct Tree::Entry {
 // What an unquoted scalar means: null, a boolean, a number (1e-4 is one) or a string.
 Tree scalar_from_text(std::string_view text, Origin origin = {});
 
+// The same in a YAML file, where the reference's loader takes 010 for octal and 09.5 for a number, as YAML 1.1 has it.
+Tree yaml_scalar(std::string_view text, Origin origin = {});
+
 // The shortest text that reads back as this number, and as a real: 3.0, 0.0001, 1e-08, .inf.
 std::string real_text(double value);
 

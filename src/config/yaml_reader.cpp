@@ -74,7 +74,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (wants_key())
       begin_entry(mark, text);
     else if (tag == "?" || is_core_tag(tag, {"int", "float", "bool", "null"}))
-      add(mark, anchor, scalar_from_text(text, origin(mark)));
+      add(mark, anchor, yaml_scalar(text, origin(mark)));
     else if (tag == "!" || is_core_tag(tag, {"str"}))  // "!" is how the parser marks a quoted scalar
       add(mark, anchor, Tree(text, origin(mark)));
     else

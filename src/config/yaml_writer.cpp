@@ -13,7 +13,7 @@ namespace {
 // Plain words and paths that a reader would take for nothing but a string; everything else is quoted.
 bool needs_no_quotes(const std::string& text) {
   const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/'; };
-  return !text.empty() && text[0] != '-' && std::ranges::all_of(text, is_plain) && scalar_from_text(text).is_string();
+  return !text.empty() && text[0] != '-' && std::ranges::all_of(text, is_plain) && yaml_scalar(text).is_string();
 }
 
 std::string quoted(const std::string& text) {

@@ -1,5 +1,6 @@
 #include "config/yaml.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,25 @@
 
 namespace trireme {
 namespace {
+
+// In a file, numbers that begin with 0 are what PyYAML takes them for.
+TEST(Scalar, LeadingZerosInAFile) {
+  const struct {
+    const char *text, *written;
+    Tree::Kind kind;
+  } cases[] = {
+      {"010", "8", Tree::Kind::integer},      {"-010", "-8", Tree::Kind::integer},    {"017", "15", Tree::Kind::integer},
+      {"00", "0", Tree::Kind::integer},       {"08", "08", Tree::Kind::string},       {"09.5", "9.5", Tree::Kind::real},
+      {"00.5", "0.5", Tree::Kind::real},      {"0", "0", Tree::Kind::integer},        {"0.5", "0.5", Tree::Kind::real},
+      {"0123a", "0123a", Tree::Kind::string}, {"\"010\"", "010", Tree::Kind::string},
+  };
+  for (const auto& c : cases) {
+    const Tree tree = read_yaml(fmt::format("a: {}\n", c.text), "y.yaml");
+    EXPECT_EQ(tree.find("a")->text(), c.written) << c.text;
+    EXPECT_EQ(tree.find("a")->kind(), c.kind) << c.text;
+    EXPECT_EQ(read_yaml(write_yaml(tree), "z.yaml").text(), tree.text()) << c.text;
+  }
+}
 
 TEST(Scalar, MeansWhatNemoUsersExpect) {
   using Kind = Tree::Kind;
