@@ -1,9 +1,10 @@
 // trireme config: what a recipe comes to.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -14,6 +15,7 @@
 #include "config/settings_printer.h"
 #include "config/tree_json.h"
 #include "config/validate.h"
+#include "train/paper_run.h"
 
 namespace trireme {
 
@@ -28,13 +30,33 @@ struct ConfigArguments {
 };
 
 // What stands between the recipe and a run of it here; empty if nothing does.
-std::string missing_to_run(const Settings& settings) {
+std::string missing_to_run(const ResolvedRecipe& recipe) {
   try {
-    require_runnable(settings, 1);
+    recipe.require_training();
+    validate_ranks(recipe.settings);
+    require_runnable(recipe.settings, 1);
   } catch (const UserError& need) {
     return need.what();
   }
   return {};
+}
+
+// Nothing where the ranks do not hold the model a whole number of times.
+nlohmann::ordered_json data_parallel_json(const Settings& settings) {
+  if (settings.ranks() % settings.model_ranks() != 0) return nullptr;
+  return settings.data_parallel_size();
+}
+
+// What a rank takes; nothing where the ranks do not fit the recipe, or the vocabulary is not known before data is opened.
+std::optional<PaperRun> memory_of(const ConfigArguments& arguments, const Settings& settings) {
+  const GpuKind& gpu = arguments.recipe.gpu_kind();
+  if (settings.model.vocab_size == 0) return std::nullopt;
+  try {
+    validate_ranks(settings);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+  return plan_on_paper(settings, gpu);
 }
 
 // A recipe that no run could use is printed all the same, so that its user sees what it came to; what is wrong follows.
@@ -42,21 +64,25 @@ void print_resolved(const ConfigArguments& arguments) {
   ResolvedRecipe recipe = arguments.recipe.resolve({}, Validation::by_the_caller);
   if (!arguments.json) fmt::print("{}", to_yaml(recipe.settings));
   std::fflush(stdout);
-  validate(recipe.settings);
-  for (std::string& key : idle_settings(recipe.settings)) recipe.ignored_keys.push_back(std::move(key));
-  const std::string missing = missing_to_run(recipe.settings);
+  validate_recipe(recipe.settings);
+  for (IdleKey& key : idle_settings(recipe.settings)) recipe.ignored_keys.push_back(std::move(key));
+  const std::string missing = missing_to_run(recipe);
+  const std::optional<PaperRun> memory = memory_of(arguments, recipe.settings);
   if (arguments.json) {
     nlohmann::ordered_json report;
     report["recipe"] = arguments.recipe.recipe;
     report["settings"] = to_json(to_tree(recipe.settings));
     report["ranks"] = recipe.settings.ranks();
-    report["data_parallel_size"] = recipe.settings.data_parallel_size();
-    report["without_effect"] = recipe.ignored_keys;
+    report["data_parallel_size"] = data_parallel_json(recipe.settings);
+    report["memory"] = memory ? json_of(*memory) : nlohmann::ordered_json(nullptr);
+    report["without_effect"] = names_of(recipe.ignored_keys);
+    report["launcher"] = recipe.launcher.text();
     report["needs"] = missing.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(missing);
     print_json(report);
     return;
   }
-  if (!recipe.ignored_keys.empty()) fmt::print(stderr, "without effect here: {}\n", fmt::join(recipe.ignored_keys, ", "));
+  if (memory) fmt::print(stderr, "{}\n", text_of(*memory, recipe.settings));
+  for (const std::string& line : recipe.notices(arguments.recipe.detail())) fmt::print(stderr, "{}\n", line);
   if (!missing.empty()) fmt::print(stderr, "to run it here: {}\n", missing);
 }
 

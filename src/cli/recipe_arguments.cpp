@@ -15,6 +15,10 @@ void RecipeArguments::add_to(CLI::App& command) {
   command.add_option("overrides", overrides, "settings as key=value (trireme config --keys lists them)");
   command.add_option("--config-path", config_path, "folder of the recipe, as Hydra has it; then every argument is key=value");
   command.add_option("--config-name", config_name, "file in that folder, config.yaml if not given");
+  command.add_option("--gpu", gpu,
+                     "GPU that the memory of a rank is compared with: h100-80, h200-141, a100-40, ...; if not given, "
+                     "the one in the recipe's name, else h100-80");
+  command.add_flag("--verbose", verbose, "list the keys of the recipe that have no effect here, by reason");
 }
 
 ResolvedRecipe RecipeArguments::resolve(std::vector<std::string> more_overrides, Validation validation) const {

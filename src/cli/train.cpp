@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <csignal>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "backend/cuda_module.h"
 #include "base/json.h"
 #include "base/process.h"
+#include "base/units.h"
 #include "cli/command.h"
 #include "cli/recipe_arguments.h"
 #include "comm/control.h"
@@ -18,6 +21,8 @@
 #include "data/data_fingerprint.h"
 #include "data/open_dataset.h"
 #include "train/fit.h"
+#include "train/paper_run.h"
+#include "train/run_size.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -73,6 +78,8 @@ bool gives(const std::vector<std::string>& overrides, std::string_view key) {
 // how many, and all of them in the logs.
 ResolvedRecipe benchmark_of(const TrainArguments& arguments, std::vector<std::string> overrides) {
   if (arguments.resume) throw UserError("--benchmark and --resume do not go together: a benchmark saves nothing to resume from");
+  if (gives(arguments.recipe.overrides, "model.data.data_prefix"))
+    throw UserError("--benchmark makes its data up and would not read model.data.data_prefix; leave out one of them");
   std::string data_impl = "mock";
   try {
     const Settings plain = arguments.recipe.resolve(overrides).settings;
@@ -148,18 +155,25 @@ MeetingTerms terms_of(const TrainArguments& arguments) {
   return terms;
 }
 
-std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& arguments) {
+// The recipe as it would run: training is asked for, and every size is known.
+ResolvedRecipe training_recipe(const World& world, const TrainArguments& arguments) {
   ResolvedRecipe recipe = recipe_of(world, arguments);
+  recipe.require_training();
+  ModelSettings& model = recipe.settings.model;
+  if (model.vocab_size == 0) model.vocab_size = default_vocabulary(model.data, model.tokenizer);
+  for (IdleKey& key : idle_settings(recipe.settings)) recipe.ignored_keys.push_back(std::move(key));
+  return recipe;
+}
+
+std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& arguments) {
+  ResolvedRecipe recipe = training_recipe(world, arguments);
   Settings& settings = recipe.settings;
-  if (settings.model.vocab_size == 0)
-    settings.model.vocab_size = default_vocabulary(settings.model.data, settings.model.tokenizer);
   require_fit(settings, resources_of(world));
   require_runnable(settings, world.size());
   world.set_timeout(std::chrono::seconds(settings.trainer.rank_timeout));
-  for (std::string& key : idle_settings(settings)) recipe.ignored_keys.push_back(std::move(key));
   return std::make_unique<Trainer>(RunRequest{.settings = settings,
                                               .settings_text = to_yaml(settings),
-                                              .ignored_keys = recipe.ignored_keys,
+                                              .notices = recipe.notices(arguments.recipe.detail()),
                                               .logged_parameters = logged_parameters(settings),
                                               .hparams_text = hparams_text(settings),
                                               .recipe = arguments.recipe.recipe,
@@ -187,16 +201,48 @@ World find_world(const TrainArguments& arguments, StopSignal& stop) {
   return world;
 }
 
+// What the run would be where it is meant to run. Nothing of this machine is looked at, neither data nor folders.
+void answer_on_paper(const World& world, const TrainArguments& arguments, const std::string& obstacle) {
+  const ResolvedRecipe recipe = training_recipe(world, arguments);
+  const Settings& settings = recipe.settings;
+  const PaperRun run = plan_on_paper(settings, arguments.recipe.gpu_kind());
+  if (world.rank() != 0) return;
+  if (arguments.json) {
+    print_json(
+        nlohmann::ordered_json{{"recipe", arguments.recipe.recipe},
+                               {"ranks", settings.ranks()},
+                               {"memory", json_of(run)},
+                               {"here", obstacle.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(obstacle)}});
+    return;
+  }
+  fmt::print("layout  {}{}\n{}\n", settings.ranks() == 1 ? "" : fmt::format("{} ranks: ", settings.ranks()),
+             layout_text(settings), text_of(run, settings));
+  for (const std::string& line : recipe.notices(arguments.recipe.detail())) fmt::print("{}\n", line);
+  if (!obstacle.empty()) fmt::print("here    {}\n", obstacle);
+}
+
+// Says what would happen, also where it cannot.
+void dry_run(World& world, const TrainArguments& arguments, std::unique_ptr<Trainer>& trainer) {
+  if (!arguments.recipe.gpu.empty()) return answer_on_paper(world, arguments, "");
+  if (training_recipe(world, arguments).settings.trainer.backend == BackendKind::cuda && cuda_device_count() == 0)
+    return answer_on_paper(world, arguments, "trainer.backend=cuda needs a GPU, and there is none");
+  try {
+    trainer = make_trainer(world, arguments);
+  } catch (const DoesNotFit& obstacle) {
+    return answer_on_paper(world, arguments, obstacle.what());
+  }
+  trainer->announce();
+}
+
 int train(const TrainArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);  // a run does not end because nobody reads its messages any more
   StopSignal stop({.status = kStoppedAfterSaving, .speaks = rank_in_environment() == 0});
   World world = find_world(arguments, stop);
   std::unique_ptr<Trainer> trainer;
   try {
+    if (arguments.dry_run) return dry_run(world, arguments, trainer), kDone;
     trainer = make_trainer(world, arguments);
-    if (!arguments.dry_run) return trainer->run(stop) == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone;
-    trainer->announce();
-    return kDone;
+    return trainer->run(stop) == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone;
   } catch (const std::exception& error) {
     if (world.streams() == nullptr) throw;  // nobody started this process with others
     world.leave(error);                     // with the trainer still there: what it would wait for as it goes may never come

@@ -36,8 +36,25 @@ void complete_vocabulary(ModelSettings& model) {
   if (model.vocab_size == 0 && model.data.data_impl != "text" && is_gpt2) model.vocab_size = kGpt2Vocabulary;
 }
 
+// Files that are named and would not be read are a mistake: mock data was not meant. Mock data may be asked for on the command
+// line in place of the files of a recipe, and some recipes of NeMo name files beside it.
+void require_data_used(const Tree& recipe, const DataSettings& data) {
+  if ((!data.mock_dataset && !data.is_made_up()) || data.data_prefix.empty()) return;
+  constexpr const char *kFiles = "model.data.data_prefix", *kKind = "model.data.data_impl";
+  const char* const mock = data.mock_dataset ? "model.data.mock_dataset" : kKind;
+  const Tree *files = recipe.find(kFiles), *kind = recipe.find(mock);
+  if (files == nullptr || giver_of(recipe, mock) > giver_of(recipe, kFiles)) return;
+  const auto is_in_a_file = [](const Tree* value) { return value != nullptr && value->origin.file && value->origin.line > 0; };
+  if (is_in_a_file(kind) && is_in_a_file(files) && *kind->origin.file == *files->origin.file) return;
+  throw UserError(
+      "{}={}: would not be read, because {}={} makes data up; use {}=text for text files, mmap, flat or llmc for tokens, or "
+      "{}=[]{}",
+      kFiles, files->brief(), mock, data.mock_dataset ? "true" : data.data_impl, kKind, kFiles, files->where_suffix());
+}
+
 void complete_data(const Tree& recipe, ModelSettings& model) {
   DataSettings& data = model.data;
+  require_data_used(recipe, data);
   if (data.mock_dataset) data.data_impl = "mock";
   if (data.legacy_dataset && data.data_impl == "mock") data.data_impl = "mock_legacy";
   const Tree* length = recipe.find("model.data.seq_length");
@@ -84,6 +101,7 @@ void complete(const Tree& recipe, Settings& settings) {
   if (model.ffn_hidden_size == 0) model.ffn_hidden_size = 4 * model.hidden_size;
   if (model.layernorm_zero_centered_gamma && model.normalization == Normalization::layernorm)
     model.normalization = Normalization::layernorm1p;
+  if (model.fp8.e4m3) model.fp8.hybrid = false;  // as in NeMo, where recipes leave the default of the other on
   if (settings.exp_manager.resume_from_checkpoint.empty())
     settings.exp_manager.resume_from_checkpoint = model.resume_from_checkpoint;
   complete_steps(settings.trainer);

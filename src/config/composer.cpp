@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "config/defaults_list.h"
+#include "config/known_keys.h"
+#include "config/litgpt.h"
 #include "config/suggestions.h"
 #include "config/yaml.h"
 
@@ -74,6 +76,8 @@ class Composer {
     open_.push_back(identity);
     Tree own = read_yaml_file(path);
     if (!own.is_map()) throw UserError("{}:1: a recipe must be a map of keys such as trainer: and model:", path);
+    if (is_litgpt_recipe(own)) own = from_litgpt(std::move(own), find_shipped_(kLitgptModels));
+    rename_aliases(own);
     for (const std::string& base : bases_of(own, path)) add_file(base, place);
     add_search_folders(own);
     std::vector<DefaultsItem> items = read_defaults_list(own);
@@ -104,13 +108,19 @@ class Composer {
       return add_found(item, file, {fs::path(file).parent_path().string(), package_of(item, parent, "")});
     }
     if (item.group.starts_with("hydra/")) return;
-    const std::vector<std::string> names = chosen_names(item);
+    const std::vector<std::string> names = chosen_names(item, absolute_choice_key(item, parent));
     result_.choices.emplace_back(item.choice_key(), names.empty() ? "null" : fmt::format("{}", fmt::join(names, ",")));
     // Of a launcher tree, only the training group is a recipe.
     if (result_.is_launcher_tree && open_.size() == 1 && item.group != kTraining) return;
     const std::string group = join_folder(parent.group, item.group);
     for (const std::string& name : names)
       add_found(item, join_folder(group, name), {group, package_of(item, parent, as_package(item.group))});
+  }
+
+  // The key by which Hydra knows an item of a file that is itself in a group: training/tp_overlap@training.model.cfg.
+  static std::string absolute_choice_key(const DefaultsItem& item, const Place& parent) {
+    const std::string group = join_folder(parent.group, item.group);
+    return item.package.empty() ? group : group + "@" + package_of(item, parent, as_package(item.group));
   }
 
   static std::string package_of(const DefaultsItem& item, const Place& parent, const std::string& usual) {
@@ -155,8 +165,10 @@ class Composer {
   }
 
   // What the user chooses comes first, then what an `override` says, then the list itself.
-  std::vector<std::string> chosen_names(const DefaultsItem& item) {
-    if (const auto change = take_change(item.choice_key())) {
+  std::vector<std::string> chosen_names(const DefaultsItem& item, const std::string& absolute_key) {
+    auto change = take_change(absolute_key);
+    if (!change) change = take_change(item.choice_key());
+    if (change) {
       if (change->action == Override::Action::remove || change->value.is_null()) return {};
       if (change->value.is_list()) {
         std::vector<std::string> names;
@@ -169,7 +181,7 @@ class Composer {
       return {change->value.text()};
     }
     for (const auto& [key, names] : overridden_)
-      if (key == item.choice_key()) return names;
+      if (key == item.choice_key() || key == absolute_key) return names;
     return item.names;
   }
 

@@ -9,9 +9,12 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "config/known_keys.h"
+#include "config/overrides.h"
 
 namespace trireme {
 
@@ -30,20 +33,62 @@ size_t end_of_reference(std::string_view text, size_t begin) {
   return std::string_view::npos;
 }
 
+// At the commas that stand outside of brackets and quotes.
 std::vector<std::string_view> split_arguments(std::string_view text) {
   std::vector<std::string_view> arguments;
   int depth = 0;
+  char quote = 0;
   size_t begin = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '{') ++depth;
-    if (text[i] == '}') --depth;
-    if (text[i] == ',' && depth == 0) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == quote && text[i - 1] != '\\') quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (c == ',' && depth == 0) {
       arguments.push_back(text.substr(begin, i - begin));
       begin = i + 1;
     }
   }
   arguments.push_back(text.substr(begin));
   return arguments;
+}
+
+// a[0].b[c] is a.0.b.c.
+std::string with_dots(std::string_view target) {
+  std::string dotted;
+  for (const char c : target)
+    if (c == '[')
+      dotted += dotted.empty() || dotted.ends_with('.') ? "" : ".";
+    else if (c != ']')
+      dotted += c;
+  return dotted;
+}
+
+// A value inside a longer text, as Python prints it: None, True, [1, 'a'].
+std::string python_text(const Tree& value, bool is_inside = false) {
+  std::string items;
+  const auto add = [&](const std::string& item) { items += (items.empty() ? "" : ", ") + item; };
+  switch (value.kind()) {
+    case Tree::Kind::null:
+      return "None";
+    case Tree::Kind::boolean:
+      return value.boolean() ? "True" : "False";
+    case Tree::Kind::string:
+      return is_inside ? "'" + value.string() + "'" : value.string();
+    case Tree::Kind::list:
+      for (const Tree& item : value.list()) add(python_text(item, true));
+      return "[" + items + "]";
+    case Tree::Kind::map:
+      for (const Tree::Entry& entry : value.map()) add("'" + entry.key + "': " + python_text(entry.value, true));
+      return "{" + items + "}";
+    default:
+      return value.text();
+  }
 }
 
 std::string parent_of(const std::string& path) {
@@ -107,7 +152,7 @@ class Resolver {
       for (Tree::Entry& entry : value.map()) resolve(entry.value, join_path(path, entry.key));
     } else if (value.is_list()) {
       for (size_t i = 0; i < value.list().size(); ++i) resolve(value.list()[i], join_path(path, std::to_string(i)));
-    } else if (value.is_string() && value.string().find("${") != std::string::npos) {
+    } else if (value.is_string() && value.string().find("${") != std::string::npos && !is_resolved(path)) {
       if (std::ranges::find(chain_, path) != chain_.end())
         throw UserError("{} refers to itself: {} -> {}{}", path, fmt::join(chain_, " -> "), path, value.where_suffix());
       if (chain_.size() >= kMaxChain)
@@ -117,7 +162,15 @@ class Resolver {
       result.origin = value.origin;
       value = std::move(result);
       chain_.pop_back();
+      resolved_.insert(path);
     }
+  }
+
+  // Text that is left with ${ in it was written \${, and is no reference.
+  bool is_resolved(std::string path) const {
+    for (; !path.empty(); path = parent_of(path))
+      if (resolved_.contains(path)) return true;
+    return false;
   }
 
   [[noreturn]] static void fail(const std::string& path, const Tree& site, const std::string& what) {
@@ -130,18 +183,30 @@ class Resolver {
     return value;
   }
 
-  // The value of a text with references. `site` is the value that holds it.
+  // The value of a text with references. `site` is the value that holds it. \${ is the text ${, and \\${ a backslash and a
+  // reference; other backslashes are letters.
   Tree evaluate(std::string_view text, const std::string& path, const Tree& site) {
     std::string joined;
     for (size_t i = 0; i < text.size();) {
       const size_t open = text.find("${", i);
       joined += text.substr(i, open == std::string_view::npos ? open : open - i);
       if (open == std::string_view::npos) break;
+      size_t backslashes = 0;
+      while (backslashes < open - i && text[open - backslashes - 1] == '\\') ++backslashes;
+      joined.resize(joined.size() - (backslashes + 1) / 2);
+      if (backslashes % 2 != 0) {
+        joined += "${";
+        i = open + 2;
+        continue;
+      }
       const size_t end = end_of_reference(text, open + 2);
       if (end == std::string_view::npos) fail(path, site, "the closing } of ${ is missing");
-      Tree value = counted(evaluate_reference(text.substr(open + 2, end - open - 3), path, site), path, site);
-      if (open == 0 && end == text.size()) return value;
-      joined += value.text();
+      const std::string_view reference = text.substr(open + 2, end - open - 3);
+      Tree value = counted(evaluate_reference(reference, path, site), path, site);
+      // An environment variable is text; where it is the whole value, it means what it would mean in a file.
+      const bool is_variable = trimmed(reference).starts_with("oc.env:") && value.is_string();
+      if (open == 0 && end == text.size()) return is_variable ? scalar_from_text(value.string()) : value;
+      joined += python_text(value);
       i = end;
     }
     return counted(Tree(std::move(joined)), path, site);
@@ -153,16 +218,21 @@ class Resolver {
       return call(trimmed(reference.substr(0, colon)), reference.substr(colon + 1), path, site);
     std::string target(trimmed(reference));
     if (target.find("${") != std::string::npos) target = evaluate(target, path, site).text();
-    return look_up(target, path, site);
+    return look_up(with_dots(target), path, site);
   }
 
   Tree call(std::string_view operation, std::string_view arguments, const std::string& path, const Tree& site) {
     if (operation == "oc.env") return environment(arguments, path, site);
+    if (operation == "oc.select") return select(arguments, path, site);
+    if (operation == "oc.decode") return decode(arguments, path, site);
     if (operation == "hydra") return runtime(arguments, path, site);
     if (operation == "beside") return beside(arguments, path, site);
     constexpr std::array<std::string_view, 4> kArithmetic = {"multiply", "sum", "divide_ceil", "divide_floor"};
     if (std::ranges::find(kArithmetic, operation) == kArithmetic.end())
-      fail(path, site, fmt::format("there is no {}; use multiply, sum, divide_ceil, divide_floor, oc.env, beside or hydra", operation));
+      fail(path, site,
+           fmt::format(
+               "there is no {}; use multiply, sum, divide_ceil, divide_floor, oc.env, oc.select, oc.decode, beside or hydra",
+               operation));
     std::vector<Tree> values;
     for (const std::string_view argument : split_arguments(arguments)) {
       values.push_back(value_of(trimmed(argument), path, site));
@@ -176,7 +246,10 @@ class Resolver {
   }
 
   Tree value_of(std::string_view text, const std::string& path, const Tree& site) {
-    return text.find("${") == std::string_view::npos ? scalar_from_text(text) : evaluate(text, path, site);
+    const bool is_quoted = text.size() > 1 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
+    if (is_quoted && text.find("${") != std::string_view::npos)
+      return Tree(python_text(evaluate(text.substr(1, text.size() - 2), path, site)));
+    return text.find("${") == std::string_view::npos ? parse_value(text) : evaluate(text, path, site);
   }
 
   // ${oc.env:NAME} or ${oc.env:NAME,default}
@@ -185,7 +258,7 @@ class Resolver {
     const std::string name(trimmed(parts[0]));
     if (const char* value = std::getenv(name.c_str()); value != nullptr) {
       require_utf8(value, fmt::format("{}={}: the environment variable {}", path, site.brief(), name));
-      return scalar_from_text(value);
+      return Tree(std::string(value));
     }
     if (parts.size() < 2)
       fail(path, site, fmt::format("the environment variable {} is not set; set it or give {}=VALUE", name, path));
@@ -199,6 +272,24 @@ class Resolver {
     return Tree((folder / trimmed(name)).lexically_normal().string());
   }
 
+  // ${oc.select:a.b} or ${oc.select:a.b,default}: the value, or the default where there is none.
+  Tree select(std::string_view arguments, const std::string& path, const Tree& site) {
+    const std::vector<std::string_view> parts = split_arguments(arguments);
+    const std::string target = with_dots(value_of(trimmed(parts[0]), path, site).text());
+    const Tree* present = root_.find(absolute_key(target, path, site));
+    if (present != nullptr && !is_missing_value(*present)) return look_up(target, path, site);
+    return parts.size() < 2 ? Tree{} : value_of(trimmed(arguments.substr(parts[0].size() + 1)), path, site);
+  }
+
+  // ${oc.decode:TEXT}: what the text means as a value.
+  Tree decode(std::string_view arguments, const std::string& path, const Tree& site) {
+    const std::string_view argument = trimmed(arguments);
+    const bool is_variable = argument.starts_with("${oc.env:");
+    const Tree text =
+        is_variable ? evaluate_reference(argument.substr(2, argument.size() - 3), path, site) : value_of(argument, path, site);
+    return text.is_string() ? parse_value(text.string()) : text;
+  }
+
   // ${hydra:runtime.choices.GROUP}
   Tree runtime(std::string_view arguments, const std::string& path, const Tree& site) {
     constexpr std::string_view kChoices = "runtime.choices.";
@@ -209,10 +300,16 @@ class Resolver {
     return scalar_from_text(choice);
   }
 
-  Tree look_up(const std::string& target, const std::string& path, const Tree& site) {
-    std::string absolute = absolute_path(target, path, site);
+  std::string absolute_key(const std::string& target, const std::string& path, const Tree& site) const {
+    std::string absolute = canonical_key(absolute_path(target, path, site));
     constexpr std::string_view kRoot = "training.";
     if (absolute.starts_with(kRoot) && root_.find("training") == nullptr) absolute.erase(0, kRoot.size());
+    return absolute;
+  }
+
+  Tree look_up(const std::string& target, const std::string& path, const Tree& site) {
+    const std::string absolute = absolute_key(target, path, site);
+    context_.refers(path, absolute);
     Tree* value = &root_;
     std::string walked;
     for (std::string_view rest = absolute; !rest.empty();) {
@@ -252,6 +349,7 @@ class Resolver {
 
   Tree& root_;
   const InterpolationContext& context_;
+  std::set<std::string> resolved_;  // the places of values whose references have been replaced
   std::vector<std::string> chain_;  // the values being resolved, each because of the one before
   size_t expansion_ = 0;
 };

@@ -2,8 +2,11 @@
 //   ${a.b}    the value at a.b            ${.x}   the value beside this one      ${..x}  one level up, and so on
 //   ${multiply:x,y}   ${sum:x,y}   ${divide_ceil:x,y}   ${divide_floor:x,y}    arithmetic on numbers or further references
 //   ${oc.env:NAME,default}              an environment variable
+//   ${oc.select:a.b,default}            the value at a.b if there is one
+//   ${oc.decode:TEXT}                   what the text means as a value: a number, null, a list
 //   ${hydra:runtime.choices.GROUP}      the file that was chosen for a group of the defaults list
-// A value that is one reference takes the kind of what it refers to; a reference inside a longer text becomes text.
+// A value that is one reference takes the kind of what it refers to; a reference inside a longer text becomes text as
+// Python prints it (None, True). ${a[0]} is ${a.0}. \${ stands for ${ and is no reference.
 #pragma once
 
 #include <functional>
@@ -16,6 +19,8 @@ namespace trireme {
 struct InterpolationContext {
   // The keys from which references may lead nowhere, because nobody reads them. Such a value stays as it is written.
   std::function<bool(const std::string& key)> may_dangle = [](const std::string&) { return false; };
+  // Told of every reference: the place of the value that holds it, and the place it leads to.
+  std::function<void(const std::string& by, const std::string& to)> refers = [](const std::string&, const std::string&) {};
   // The name chosen for a group; empty if there is no such group.
   std::function<std::string(const std::string& group)> choice = [](const std::string&) { return std::string{}; };
 };

@@ -1,6 +1,10 @@
 #include "config/known_keys.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
 
 namespace trireme {
 
@@ -11,7 +15,11 @@ bool stands_for(std::string_view known, std::string_view key) {
   return key == known || (key.starts_with(known) && key[known.size()] == '.');
 }
 
+// Keys of older releases, and what they are called now.
+constexpr std::array kAliases = {std::pair<std::string_view, std::string_view>{"trainer.gpus", "trainer.devices"}};
+
 const std::string kRopeScaling = "scaling of rotary positions is not supported; remove it";
+const std::string kLoggers = "logs go to TensorBoard, DLLogger and CSV files";
 const std::string kMoe = "mixture of experts is not supported; remove it";
 const std::string kFsdp = "full sharding (FSDP) is not supported; use false";
 const std::string kBlock = "blocks are pre-norm with plain multi-head attention; remove it";
@@ -22,171 +30,139 @@ const std::string kRestore =
 
 }  // namespace
 
-const std::vector<std::string>& keys_without_effect() {
-  static const std::vector<std::string> keys = {
-      // the launcher's part of a recipe
-      "name",
-      "run",
-      "hydra",
-      "cluster",
-      "cluster_type",
-      "stages",
-      "container",
-      "container_mounts",
-      "env_vars",
-      "numa_mapping",
-      "data_dir",
-      "base_results_dir",
-      "launcher_scripts_path",
-      "bignlp_path",
-      "wandb_api_key_file",
-      "debug",
-      "inference",
-      "enable_vboost",
-      "bcp_no_redirect",
-      "wandb_api_bcp_secret_key",
-      "s3_checkpointing",
-      "data_preparation",
-      "data_curation",
-      "conversion",
-      "conversion_hf2nemo",
-      "external_conversion",
-      "fine_tuning",
-      "generic",
-      "peft",
-      "prompt_learning",
-      "adapter_learning",
-      "ia3_learning",
-      "evaluation",
-      "export",
-      "rlhf_rm",
-      "rlhf_ppo",
-      "steerlm_reg",
-      "ptq",
-      "rag_indexing",
-      "rag_generating",
-      "fw_inference",
-      "run_*",
-      // the Python trainer
-      "trainer.accelerator",
-      "trainer.strategy",
-      "trainer.logger",
-      "trainer.plugins",
-      "trainer.callbacks",
-      "trainer.benchmark",
-      "trainer.profiler",
-      "trainer.enable_checkpointing",
-      "trainer.enable_progress_bar",
-      "trainer.enable_model_summary",
-      "trainer.use_distributed_sampler",
-      "trainer.replace_sampler_ddp",
-      "trainer.limit_test_batches",
-      "trainer.num_sanity_val_steps",
-      "trainer.check_val_every_n_epoch",
-      "trainer.sync_batchnorm",
-      "trainer.deterministic",
-      "trainer.detect_anomaly",
-      // logs and checkpoint files, which have their own form here
-      "exp_manager.step_timing_kwargs.sync_cuda",
-      "exp_manager.step_timing_kwargs.reduction",
-      "exp_manager.dllogger_logger_kwargs.verbose",
-      "exp_manager.neptune_logger_kwargs",
-      "exp_manager.mlflow_logger_kwargs",
-      "exp_manager.clearml_logger_kwargs",
-      "exp_manager.wandb_logger_kwargs",
-      "exp_manager.summary_writer_kwargs",
-      "exp_manager.ema.*",
-      "exp_manager.seconds_to_sleep",
-      "exp_manager.log_local_rank_0_only",
-      "exp_manager.log_global_rank_0_only",
-      "exp_manager.create_preemption_callback",
-      "exp_manager.disable_validation_on_resume",
-      "exp_manager.log_delta_step_timing",
-      "exp_manager.checkpoint_callback_params.filename",
-      "exp_manager.checkpoint_callback_params.always_save_nemo",
-      "exp_manager.checkpoint_callback_params.save_nemo_on_train_end",
-      "exp_manager.checkpoint_callback_params.model_parallel_size",
-      "exp_manager.checkpoint_callback_params.save_last",
-      "exp_manager.checkpoint_callback_params.every_n_epochs",
-      "exp_manager.checkpoint_callback_params.save_last_n_optim_states",
-      "exp_manager.checkpoint_callback_params.save_best_model",
-      "exp_manager.checkpoint_callback_params.verbose",
-      "exp_manager.checkpoint_callback_params.async_save",
-      // ways to compute the same numbers
-      "model.mcore_gpt",
-      "model.transformer_engine",
-      "model.megatron_amp_O2",
-      "model.use_flash_attention",
-      "model.use_emha",
-      "model.grad_div_ar_fusion",
-      "model.gradient_accumulation_fusion",
-      "model.bias_activation_fusion",
-      "model.bias_gelu_fusion",
-      "model.bias_dropout_add_fusion",
-      "model.masked_softmax_fusion",
-      "model.cross_entropy_loss_fusion",
-      "model.get_attention_mask_from_fusion",
-      "model.apply_rope_fusion",
-      "model.persist_layer_norm",
-      "model.gradient_as_bucket_view",
-      "model.grad_allreduce_chunk_size_mb",
-      "model.use_cpu_initialization",
-      "model.onnx_safe",
-      "model.apex_transformer_log_level",
-      "model.openai_gelu",
-      "model.gc_interval",
-      "model.precision",
-      "model.dist_ckpt_*",
-      "model.sharp",
-      "model.defer_embedding_wgrad_compute",
-      "model.wgrad_deferral_limit",
-      "model.use_te_rng_tracker",
-      "model.deterministic_mode",
-      "model.name",
-      "model.cpu_offloading_*",
-      "model.enable_megatron_timers",
-      "model.megatron_timer_kwargs",
-      "model.validation_param_sync_overlap",
-      "model.account_for_*",
-      // NeMo drops it as well, unless the precision is fp16
-      "model.apply_query_key_layer_scaling",
-      "model.native_amp_*",
-      "model.hysteresis",
-      // communication between ranks
-      "model.sync_batch_comm",
-      "model.nccl_communicator_config_path",
-      "model.use_tp_pp_dp_mapping",
-      "model.tp_comm_*",
-      "model.ub_tp_comm_overlap_cfg",
-      // knobs of features that are switched by another key
-      "model.fsdp_*",
-      "model.moe_*",
-      "model.memory_profile",
-      "model.target",
-      "model.nemo_version",
-      "model.tokenizer.delimiter",
-      "model.tokenizer.sentencepiece_legacy",
-      "model.tokenizer.use_fast",
-      "model.tokenizer.tokenizer_model",
-      // the optimizer's buffers, and how a dataset is kept
-      "model.optim.contiguous_*",
-      "model.optim.capturable",
-      "model.optim.master_weights",
-      "model.optim.nccl_ub",
-      "model.optim.lock_timeout",
-      "model.optim.sched.monitor",
-      "model.optim.sched.reduce_on_plateau",
-      "model.data.seq_length",
-      "model.data.skip_warmup",
-      "model.data.exchange_indices_distributed",
-      "model.data.mmap_bin_files",
-      "model.data.delay_data_*",
-      "model.data.num_dataset_builder_threads",
-      "model.data.create_inputs",
-      "model.data.pin_memory",
-      "model.data.fim",
+const std::vector<KeysWithoutEffect>& keys_without_effect() {
+  static const std::vector<KeysWithoutEffect> groups = {
+      {"of the NeMo launcher",
+       {"name",
+        "run",
+        "hydra",
+        "cluster",
+        "cluster_type",
+        "stages",
+        "container",
+        "container_mounts",
+        "env_vars",
+        "numa_mapping",
+        "data_dir",
+        "base_results_dir",
+        "launcher_scripts_path",
+        "bignlp_path",
+        "wandb_api_key_file",
+        "debug",
+        "inference",
+        "enable_vboost",
+        "bcp_no_redirect",
+        "wandb_api_bcp_secret_key",
+        "s3_checkpointing",
+        "data_preparation",
+        "data_curation",
+        "conversion",
+        "conversion_hf2nemo",
+        "external_conversion",
+        "fine_tuning",
+        "generic",
+        "peft",
+        "prompt_learning",
+        "adapter_learning",
+        "ia3_learning",
+        "evaluation",
+        "export",
+        "rlhf_rm",
+        "rlhf_ppo",
+        "steerlm_reg",
+        "ptq",
+        "rag_indexing",
+        "rag_generating",
+        "fw_inference",
+        "run_*"}},
+      {"of the Python trainer",
+       {"trainer.accelerator", "trainer.strategy", "trainer.logger", "trainer.plugins", "trainer.callbacks", "trainer.benchmark",
+        "trainer.profiler", "trainer.enable_checkpointing", "trainer.enable_progress_bar", "trainer.enable_model_summary",
+        "trainer.use_distributed_sampler", "trainer.replace_sampler_ddp", "trainer.limit_test_batches",
+        "trainer.num_sanity_val_steps", "trainer.check_val_every_n_epoch", "trainer.sync_batchnorm", "trainer.deterministic",
+        "trainer.detect_anomaly"}},
+      {"logs and checkpoints have their own form here",
+       {"exp_manager.step_timing_kwargs.sync_cuda",
+        "exp_manager.step_timing_kwargs.reduction",
+        "exp_manager.dllogger_logger_kwargs.verbose",
+        "exp_manager.neptune_logger_kwargs",
+        "exp_manager.mlflow_logger_kwargs",
+        "exp_manager.clearml_logger_kwargs",
+        "exp_manager.wandb_logger_kwargs",
+        "exp_manager.summary_writer_kwargs",
+        "exp_manager.ema.*",
+        "exp_manager.seconds_to_sleep",
+        "exp_manager.log_local_rank_0_only",
+        "exp_manager.log_global_rank_0_only",
+        "exp_manager.create_preemption_callback",
+        "exp_manager.disable_validation_on_resume",
+        "exp_manager.log_delta_step_timing",
+        "exp_manager.checkpoint_callback_params.filename",
+        "exp_manager.checkpoint_callback_params.always_save_nemo",
+        "exp_manager.checkpoint_callback_params.save_nemo_on_train_end",
+        "exp_manager.checkpoint_callback_params.model_parallel_size",
+        "exp_manager.checkpoint_callback_params.save_last",
+        "exp_manager.checkpoint_callback_params.every_n_epochs",
+        "exp_manager.checkpoint_callback_params.save_last_n_optim_states",
+        "exp_manager.checkpoint_callback_params.save_best_model",
+        "exp_manager.checkpoint_callback_params.verbose",
+        "exp_manager.checkpoint_callback_params.async_save"}},
+      {"ways to compute the same numbers",
+       {"model.mcore_gpt",
+        "model.transformer_engine",
+        "model.megatron_amp_O2",
+        "model.use_flash_attention",
+        "model.use_emha",
+        "model.grad_div_ar_fusion",
+        "model.gradient_accumulation_fusion",
+        "model.bias_activation_fusion",
+        "model.bias_gelu_fusion",
+        "model.bias_dropout_add_fusion",
+        "model.masked_softmax_fusion",
+        "model.cross_entropy_loss_fusion",
+        "model.get_attention_mask_from_fusion",
+        "model.apply_rope_fusion",
+        "model.persist_layer_norm",
+        "model.gradient_as_bucket_view",
+        "model.grad_allreduce_chunk_size_mb",
+        "model.use_cpu_initialization",
+        "model.onnx_safe",
+        "model.apex_transformer_log_level",
+        "model.openai_gelu",
+        "model.gc_interval",
+        "model.precision",
+        "model.dist_ckpt_*",
+        "model.sharp",
+        "model.defer_embedding_wgrad_compute",
+        "model.wgrad_deferral_limit",
+        "model.use_te_rng_tracker",
+        "model.deterministic_mode",
+        "model.name",
+        "model.cpu_offloading_*",
+        "model.enable_megatron_timers",
+        "model.megatron_timer_kwargs",
+        "model.validation_param_sync_overlap",
+        "model.account_for_*"}},
+      {"of fp16, which is not used", {"model.apply_query_key_layer_scaling", "model.native_amp_*", "model.hysteresis"}},
+      {"communication between ranks is arranged otherwise",
+       {"model.sync_batch_comm", "model.nccl_communicator_config_path", "model.use_tp_pp_dp_mapping", "model.tp_comm_*",
+        "model.ub_tp_comm_overlap_cfg", "model.tp_only_amax_red"}},
+      {"of features that another key switches on",
+       {"model.fsdp_*", "model.moe_*", "model.memory_profile", "model.target", "model.nemo_version", "model.tokenizer.delimiter",
+        "model.tokenizer.sentencepiece_legacy", "model.tokenizer.use_fast", "model.tokenizer.tokenizer_model"}},
+      {"buffers of the optimizer, and how a dataset is kept",
+       {"model.optim.contiguous_*", "model.optim.capturable", "model.optim.master_weights", "model.optim.nccl_ub",
+        "model.optim.lock_timeout", "model.optim.sched.monitor", "model.optim.sched.reduce_on_plateau", "model.data.skip_warmup",
+        "model.data.exchange_indices_distributed", "model.data.mmap_bin_files", "model.data.delay_data_*",
+        "model.data.num_dataset_builder_threads", "model.data.create_inputs", "model.data.pin_memory", "model.data.fim",
+        "model.optim.ddp_bucket_size"}},
+      {"of LitGPT",
+       {"data", "logger_name", "train.epochs", "eval.max_new_tokens", "eval.initial_validation", "eval.final_validation",
+        "eval.evaluate_example", "optimizer.init_args"}},
+      // compared with another key when the recipe is read, so nothing is left to say
+      {"", {"model.data.seq_length"}},
   };
-  return keys;
+  return groups;
 }
 
 const std::vector<RestrictedKey>& restricted_keys() {
@@ -201,12 +177,10 @@ const std::vector<RestrictedKey>& restricted_keys() {
       {"model.reset_lr_steps", {"false"}, kResetRate},
       {"model.cpu_offloading", {"false"}, "keeping activations or weights in host memory is not supported; use false"},
       {"trainer.accumulate_grad_batches", {"1"}, "use 1 and set model.global_batch_size"},
-      {"exp_manager.create_wandb_logger",
-       {"false"},
-       "W&B is not supported; use false and exp_manager.create_tensorboard_logger=true"},
-      {"exp_manager.create_mlflow_logger", {"false"}, "MLflow is not supported; use false"},
-      {"exp_manager.create_neptune_logger", {"false"}, "Neptune is not supported; use false"},
-      {"exp_manager.create_clearml_logger", {"false"}, "ClearML is not supported; use false"},
+      {"exp_manager.create_wandb_logger", {"false"}, kLoggers, OtherValue::is_said},
+      {"exp_manager.create_mlflow_logger", {"false"}, kLoggers, OtherValue::is_said},
+      {"exp_manager.create_neptune_logger", {"false"}, kLoggers, OtherValue::is_said},
+      {"exp_manager.create_clearml_logger", {"false"}, kLoggers, OtherValue::is_said},
       {"exp_manager.checkpoint_callback_params.dirpath", {}, "checkpoints lie in the folder of the run; remove it"},
       {"exp_manager.create_early_stopping_callback", {"false"}, "early stopping is not supported; use false"},
       {"exp_manager.ema.enable", {"false"}, "averaged weights (EMA) are not supported; use false"},
@@ -225,7 +199,9 @@ const std::vector<RestrictedKey>& restricted_keys() {
       {"model.headscale", {"false"}, kBlock},
       {"model.normalize_attention_scores", {"true"}, kBlock},
       {"model.qk_layernorm", {"false"}, kBlock},
-      {"model.window_size", {}, kBlock},
+      {"model.window_size", {}, "sliding window attention is not supported; remove it"},
+      {"model.mcore_customization_config.new_decoder_architecture", {"false"}, kBlock},
+      {"model.mcore_customization_config.parallel_attention", {"false"}, "use model.parallel_residual=true instead"},
       {"model.ffn_dropout", {"0", "0.0"}, "dropout inside the MLP is not supported; use 0"},
       {"model.rotary_interleaved", {"false"}, "rope turns the two halves of a head; use false"},
       {"model.seq_len_interpolation_factor", {}, kRopeScaling},
@@ -240,19 +216,38 @@ const std::vector<RestrictedKey>& restricted_keys() {
   return keys;
 }
 
-std::string find_without_effect(std::string_view key) {
-  for (const std::string& known : keys_without_effect()) {
-    if (!stands_for(known, key)) continue;
-    // A pattern is reported as the key that matched it, a subtree once by its own name.
-    return known.ends_with('*') ? std::string(key) : known;
-  }
-  return {};
+std::optional<IdleKey> find_without_effect(std::string_view key) {
+  for (const KeysWithoutEffect& group : keys_without_effect())
+    for (const std::string& known : group.keys)
+      // A pattern is reported as the key that matched it, a subtree once by its own name.
+      if (stands_for(known, key)) return IdleKey{known.ends_with('*') ? std::string(key) : known, group.reason};
+  return std::nullopt;
 }
 
 const RestrictedKey* find_restricted(std::string_view key) {
   const auto found =
       std::ranges::find_if(restricted_keys(), [&](const RestrictedKey& known) { return stands_for(known.key, key); });
   return found == restricted_keys().end() ? nullptr : &*found;
+}
+
+std::string canonical_key(std::string key) {
+  for (const auto& [alias, name] : kAliases)
+    if (key == alias || key.ends_with("." + std::string(alias)))
+      return key.replace(key.size() - alias.size(), alias.size(), name);
+  return key;
+}
+
+void rename_aliases(Tree& recipe) {
+  for (const auto& [alias, name] : kAliases) {
+    const Tree* value = recipe.find(alias);
+    if (value == nullptr) continue;
+    const Tree* present = recipe.find(name);
+    if (present != nullptr && !present->is_null() && present->text() != value->text())
+      throw UserError("{}={} contradicts {}={}; remove one of them{}", alias, value->brief(), name, present->brief(),
+                      value->where_suffix());
+    if (present == nullptr || present->is_null()) recipe.set(name, *value);
+    recipe.remove(alias);
+  }
 }
 
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include "config/composer.h"
 #include "config/interpolation.h"
 #include "config/known_keys.h"
+#include "config/litgpt.h"
 #include "config/overrides.h"
 #include "config/settings_fields.h"
 #include "config/settings_reader.h"
@@ -35,6 +36,16 @@ std::string find_shipped(const std::string& name) {
   return {};
 }
 
+// LitGPT's models train with the settings of its own trainer.
+constexpr const char* kLitgptBase = "pythia/_base";
+
+// The model that LitGPT calls so, perhaps after the organisation it comes from: EleutherAI/pythia-70m.
+std::optional<Tree> litgpt_model_of(const std::string& name) {
+  const std::string models = find_shipped(kLitgptModels);
+  if (models.empty() || looks_like_path(name)) return std::nullopt;
+  return litgpt_model(name.substr(name.rfind('/') + 1), models);
+}
+
 // What somebody may have meant by a name that no recipe has.
 std::string hint_for(const std::string& name) {
   std::vector<std::string> names, namesakes;
@@ -44,6 +55,7 @@ std::string hint_for(const std::string& name) {
     is_group = is_group || recipe.name.starts_with(name + "/");
     if (recipe.name.ends_with("/" + name)) namesakes.push_back(recipe.name);
   }
+  for (std::string& model : litgpt_names(find_shipped(kLitgptModels))) names.push_back(std::move(model));
   if (is_group) return fmt::format("; trireme recipes {}/ lists that group", name);
   if (!namesakes.empty()) return fmt::format("; did you mean {}?", join_names(namesakes));
   const std::string hint = did_you_mean(name, names);
@@ -54,6 +66,7 @@ std::string find_recipe(const std::string& name_or_path) {
   if (looks_like_path(name_or_path)) return name_or_path;  // reading it says what is wrong with it
   if (std::string shipped = find_shipped(name_or_path); !shipped.empty()) return shipped;
   if (is_file(name_or_path) || is_file(fs::path(name_or_path) / "config.yaml")) return name_or_path;
+  if (litgpt_model_of(name_or_path)) return find_shipped(kLitgptBase);
   throw UserError(
       "{}: no such recipe in {}{}", name_or_path,
       recipe_folders().empty() ? "any folder (set TRIREME_RECIPES)" : fmt::format("{}", fmt::join(recipe_folders(), ", ")),
@@ -99,7 +112,13 @@ Composition compose_recipe(const std::string& name_or_path, std::vector<Override
     path = launcher->config.string();
     changes.insert(changes.begin(), parse_override("training=" + launcher->choice));
   }
-  return compose(path, std::move(changes), find_shipped);
+  Composition composition = compose(path, std::move(changes), find_shipped);
+  if (path != find_shipped(kLitgptBase) || name_or_path == kLitgptBase) return composition;
+  Tree recipe(Tree::Map{});
+  recipe.set("model", *litgpt_model_of(name_or_path));
+  recipe.set("run.name", Tree(name_or_path.substr(name_or_path.rfind('/') + 1)));
+  composition.tree.merge(std::move(recipe));
+  return composition;
 }
 
 // The place of a user's key in the composed tree. In a launcher's tree the recipe stands under `training`, and outside of one the
@@ -123,7 +142,7 @@ std::string key_in_recipe(const std::string& place, bool is_launcher_tree) {
 
 void apply_changes(Composition& composition) {
   for (Override& change : composition.changes) {
-    change.key = place_of(change.key, composition);
+    change.key = canonical_key(place_of(change.key, composition));
     const bool is_new = change.action == Override::Action::set && composition.tree.find(change.key) == nullptr;
     const std::string key = key_in_recipe(change.key, composition.is_launcher_tree);
     if (is_new && !is_known_key(key)) throw_unknown_key(key, "");
@@ -131,15 +150,25 @@ void apply_changes(Composition& composition) {
   }
 }
 
-void resolve_references(Composition& composition) {
+References resolve_references(Composition& composition) {
   const bool launcher = composition.is_launcher_tree;
+  References references;
   InterpolationContext context;
+  context.refers = [&](const std::string& by, const std::string& to) {
+    references.emplace_back(key_in_recipe(by, launcher), key_in_recipe(to, launcher));
+  };
   context.choice = [&](const std::string& group) { return composition.choice(group); };
   context.may_dangle = [&](const std::string& place) {
     const std::string key = key_in_recipe(place, launcher);
-    return (launcher && key == place) || !find_without_effect(key).empty();
+    return (launcher && key == place) || find_without_effect(key).has_value();
   };
   resolve_interpolations(composition.tree, context);
+  return references;
+}
+
+// The recipe itself: all of the tree, or the group `training` of a launcher's; nullptr if that is not there.
+const Tree* recipe_in(const Composition& composition) {
+  return composition.is_launcher_tree ? composition.tree.find("training") : &composition.tree;
 }
 
 std::string summary_of(const fs::path& path) {
@@ -192,6 +221,22 @@ std::vector<ShippedRecipe> shipped_recipes() {
   return recipes;
 }
 
+void ResolvedRecipe::require_training() const {
+  if (!launcher.no_training.empty()) throw UserError("{}", launcher.no_training);
+  const Tree* data = tree.find("data");  // LitGPT's
+  if (data != nullptr && !data->is_null() && tree.find("model.data.data_impl") == nullptr)
+    throw UserError(
+        "data={}: LitGPT fetches and prepares this itself; name prepared data with model.data.data_impl and "
+        "model.data.data_prefix, or use model.data.data_impl=mock{}",
+        data->brief(), data->where_suffix());
+}
+
+std::vector<std::string> ResolvedRecipe::notices(Detail detail) const {
+  std::vector<std::string> lines = {idle_text(ignored_keys, detail), launcher.text()};
+  std::erase(lines, "");
+  return lines;
+}
+
 Tree load_recipe(const std::string& name_or_path) { return compose_recipe(name_or_path, {}).tree; }
 
 ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides, Validation validation) {
@@ -201,15 +246,15 @@ ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector
   const std::string name = is_override(name_or_path) ? take_training_choice(changes) : name_or_path;
   Composition composition = compose_recipe(name, std::move(changes));
   apply_changes(composition);
-  resolve_references(composition);
-  Tree recipe = std::move(composition.tree);
-  if (composition.is_launcher_tree) {
-    const Tree* training = recipe.find("training");
-    recipe = training == nullptr ? Tree(Tree::Map{}) : Tree(*training);
-  }
+  if (const Tree* given = recipe_in(composition)) check_given_values(*given);
+  const References references = resolve_references(composition);
+  LauncherRequest launcher = read_launcher_request(composition.tree, composition.choice("cluster"));
+  const Tree* resolved = recipe_in(composition);
+  Tree recipe = resolved == nullptr ? Tree(Tree::Map{}) : Tree(*resolved);
   ReadSettings read = read_settings(recipe);
   if (validation == Validation::now) validate(read.settings);
-  return {std::move(recipe), std::move(read.settings), std::move(read.ignored_keys)};
+  std::vector<IdleKey> ignored = without_used(std::move(read.ignored_keys), recipe, references);
+  return {std::move(recipe), std::move(read.settings), std::move(ignored), std::move(launcher)};
 }
 
 }  // namespace trireme

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "config/idle_keys.h"
+#include "config/launcher_request.h"
 #include "config/settings.h"
 #include "config/tree.h"
 
@@ -31,9 +33,15 @@ std::string shipped_summary(const std::string& name);
 Tree load_recipe(const std::string& name_or_path);
 
 struct ResolvedRecipe {
-  Tree tree;                              // overrides applied, references resolved
-  Settings settings;                      // read and, unless the caller does so later, validated
-  std::vector<std::string> ignored_keys;  // known keys without effect here
+  Tree tree;                          // overrides applied, references resolved
+  Settings settings;                  // read and, unless the caller does so later, validated
+  std::vector<IdleKey> ignored_keys;  // known keys without effect here
+  LauncherRequest launcher;           // what the launcher's settings ask for
+
+  // Throws a UserError if the launcher's settings ask for no training, or if the data is one that only LitGPT has.
+  void require_training() const;
+  // What a user should know of it, a line each: the keys without effect, the launcher's settings.
+  std::vector<std::string> notices(Detail detail) const;
 };
 
 enum class Validation : uint8_t { now, by_the_caller };

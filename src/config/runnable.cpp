@@ -76,44 +76,57 @@ void require_runnable(const Settings& settings, int64_t ranks_here) {
   require_backend(settings);
 }
 
-std::vector<std::string> idle_settings(const Settings& settings) {
+std::vector<IdleKey> idle_settings(const Settings& settings) {
   const ModelSettings& model = settings.model;
+  const DataSettings& data = model.data;
   const bool pipelined = model.pipeline_model_parallel_size > 1;
-  const bool shares_gradients = settings.ranks() > settings.model_ranks();
+  const bool shares_gradients = settings.ranks() > settings.model_ranks() || model.context_parallel_size > 1;
   const bool recomputes = model.activations_checkpoint_granularity != RecomputeGranularity::none;
-  const bool shares_masters = model.optim.is_distributed() && (shares_gradients || model.context_parallel_size > 1);
+  const bool shares_masters = model.optim.is_distributed() && shares_gradients;
+  const bool validates =
+      settings.trainer.val_check_interval > 0 && (settings.trainer.limit_val_batches > 0 || settings.trainer.limit_val_share > 0);
+  constexpr const char *kOneRank = "the layout has one rank", *kNoTensor = "there is no tensor parallelism",
+                       *kNoPipeline = "there is no pipeline", *kNoCopies = "no ranks share gradients",
+                       *kNoFp8 = "model.fp8 is off", *kNotIndexed = "data_impl is not mmap";
   // What a setting acts on, and whether that is there. A setting at its default was not asked for.
   struct Idle {
     const char* prefix;
     bool acts;
+    const char* reason;
   };
   const Idle table[] = {
-      {"trainer.rank_timeout", settings.ranks() > 1},
-      {"model.sequence_parallel", model.tensor_model_parallel_size > 1},
-      {"model.ub_tp_comm_overlap", model.tensor_model_parallel_size > 1 && !model.fp8.enabled},
-      {"model.overlap_p2p_comm", pipelined},
-      {"model.batch_p2p_comm", pipelined},
-      {"model.pipeline_schedule", pipelined},
-      {"model.optim.name", shares_gradients},  // the distributed ones share the optimizer's state among ranks
-      {"model.optim.bucket_cap_mb", shares_gradients},
-      {"model.optim.overlap_", shares_gradients},
-      {"model.optim.grad_sync_dtype", shares_gradients},
-      {"model.fp8_", model.fp8.enabled},
-      {"model.fp8_params", !model.fp8.enabled || !shares_masters},  // weights are gathered in bf16
-      {"model.reduce_amax", model.fp8.enabled},
-      {"model.nsys_profile.", model.profile.enabled},
-      {"model.data.index_", model.data.data_impl == "mmap"},
-      {"model.data.auto_blend", model.data.data_impl == "mmap"},
-      {"model.data.window_order", model.data.data_impl == "flat" || model.data.data_impl == "llmc"},
-      {"model.num_micro_batches_with_partial_activation_checkpoints", recomputes && pipelined},
-      {"model.activations_checkpoint_layers_per_pipeline", recomputes && pipelined},
+      {"trainer.rank_timeout", settings.ranks() > 1, kOneRank},
+      {"model.sequence_parallel", model.tensor_model_parallel_size > 1, kNoTensor},
+      {"model.ub_tp_comm_overlap", model.overlaps_tensor_parallel(),
+       model.tensor_model_parallel_size > 1 ? "FP8 copies are made of all rows" : kNoTensor},
+      {"model.overlap_p2p_comm", pipelined, kNoPipeline},
+      {"model.batch_p2p_comm", pipelined, kNoPipeline},
+      {"model.pipeline_schedule", pipelined, kNoPipeline},
+      {"model.optim.name", shares_gradients, kNoCopies},  // the distributed ones share the optimizer's state among ranks
+      {"model.optim.bucket_cap_mb", shares_gradients, kNoCopies},
+      {"model.optim.overlap_grad_sync", shares_gradients, kNoCopies},
+      {"model.optim.overlap_param_sync", shares_masters, shares_gradients ? "the optimizer is not a distributed one" : kNoCopies},
+      {"model.optim.grad_sync_dtype", shares_gradients, kNoCopies},
+      {"model.fp8_", model.fp8.enabled, kNoFp8},
+      {"model.fp8_params", !model.fp8.enabled || !shares_masters, "weights are gathered in bf16"},
+      {"model.reduce_amax", model.fp8.enabled, kNoFp8},
+      {"model.nsys_profile.", model.profile.enabled, "model.nsys_profile.enabled is off"},
+      {"model.data.index_", data.data_impl == "mmap", kNotIndexed},
+      {"model.data.auto_blend", data.data_impl == "mmap", kNotIndexed},
+      {"model.data.window_order", data.data_impl == "flat" || data.data_impl == "llmc", "data_impl is not flat or llmc"},
+      {"model.data.data_prefix", !data.is_made_up(), "mock data is not read from files"},
+      {"model.num_micro_batches_with_partial_activation_checkpoints", recomputes && pipelined, kNoPipeline},
+      {"model.activations_checkpoint_layers_per_pipeline", recomputes && pipelined, kNoPipeline},
   };
   const Settings defaults;
-  std::vector<std::string> idle;
+  std::vector<IdleKey> idle;
   for (const Field& field : settings_fields())
     for (const Idle& row : table)
       if (!row.acts && field.key.starts_with(row.prefix) && field.write(settings).text() != field.write(defaults).text())
-        idle.push_back(field.key);
+        idle.push_back({field.key, row.reason});
+  if (!data.validation_prefix.empty() && !validates)
+    idle.push_back({"model.data.data_prefix.validation", "nothing is validated"});
+  if (!data.test_prefix.empty()) idle.push_back({"model.data.data_prefix.test", "nothing is tested"});
   return idle;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/idle_keys.h"
 #include "config/settings.h"
 
 namespace trireme {
@@ -14,6 +15,6 @@ namespace trireme {
 void require_runnable(const Settings& settings, int64_t ranks_here);
 
 // The settings that were asked for and have nothing to act on: overlaps without a second rank, FP8 knobs without FP8.
-std::vector<std::string> idle_settings(const Settings& settings);
+std::vector<IdleKey> idle_settings(const Settings& settings);
 
 }  // namespace trireme

@@ -53,7 +53,7 @@ struct TrainerSettings {  // trainer.*
 
 struct CheckpointSettings {         // exp_manager.checkpoint_callback_params.*
   int64_t every_n_train_steps = 0;  // 0: only at the end and on a signal
-  int64_t save_top_k = 1;           // best by validation loss
+  int64_t save_top_k = 1;           // best by validation loss; -1: all are kept
   BestCheckpoint mode = BestCheckpoint::lowest_loss;
   int64_t keep_last = 2;  // ours: most recent ones kept
 };
@@ -120,6 +120,8 @@ struct DataSettings {                    // model.data.*
   double auto_blend = 0;                           // ours: weights by size to this power; 0: off
   WindowOrder window_order = WindowOrder::random;  // ours: flat, llmc
   int64_t num_workers = 2;                         // threads that make batches ahead of the step
+
+  bool is_made_up() const { return data_impl == "mock" || data_impl == "mock_legacy"; }  // read from no file
 };
 
 struct TokenizerSettings {           // model.tokenizer.*
@@ -218,6 +220,8 @@ struct ModelSettings {  // model.*
     const int64_t multiple = make_vocab_size_divisible_by * tensor_model_parallel_size;
     return (vocab_size + multiple - 1) / multiple * multiple;
   }
+  // Whether tensor parallel communication goes on during the products it belongs to. FP8 copies are made of all rows.
+  bool overlaps_tensor_parallel() const { return ub_tp_comm_overlap && tensor_model_parallel_size > 1 && !fp8.enabled; }
   // Layers of one of `stages` pipeline ranks, once validated.
   int64_t layers_of_stage(int64_t stages, int64_t stage) const;
   // The dimensions of a head that rotary embeddings turn.

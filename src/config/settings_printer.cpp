@@ -96,14 +96,19 @@ std::string settings_page() {
       "\n## Refused unless off\n\nKeys of NeMo that ask for what this program does not do.\n\n| key | accepted | answer "
       "|\n|---|---|---|\n";
   for (const RestrictedKey& key : restricted_keys()) {
+    if (key.other == OtherValue::is_said) continue;
     std::vector<std::string> accepted = key.accepted;
     accepted.emplace_back("null");
     page += fmt::format("| `{}` | {} | {} |\n", key.key, join_names(accepted), cell(key.reason));
   }
   page +=
-      "\n## Known and without effect\n\nKeys of NeMo and its launcher that have nothing to act on here; a run names those it "
-      "finds in one line.\n\n";
-  for (const std::string& key : keys_without_effect()) page += fmt::format("- `{}`\n", key);
+      "\n## Known and without effect\n\nKeys of NeMo and its launcher that have nothing to act on here; a run says how many "
+      "it finds, and lists them\nwith `--verbose`.\n\n";
+  for (const KeysWithoutEffect& group : keys_without_effect())
+    for (const std::string& key : group.keys)
+      if (!group.reason.empty()) page += fmt::format("- `{}`: {}\n", key, group.reason);
+  for (const RestrictedKey& key : restricted_keys())
+    if (key.other == OtherValue::is_said) page += fmt::format("- `{}`: {}\n", key.key, key.reason);
   return page;
 }
 

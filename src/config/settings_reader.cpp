@@ -6,6 +6,7 @@
 #include "config/complete.h"
 #include "config/interpolation.h"
 #include "config/known_keys.h"
+#include "config/launcher_request.h"
 #include "config/settings_fields.h"
 #include "config/suggestions.h"
 
@@ -19,8 +20,9 @@ const std::vector<std::string>& known_keys() {
     std::vector<std::string> all;
     for (const Field& field : settings_fields()) all.push_back(field.key);
     for (const RestrictedKey& restricted : restricted_keys()) all.push_back(restricted.key);
-    for (const std::string& ignored : keys_without_effect())
-      if (!ignored.ends_with('*')) all.push_back(ignored);
+    for (const KeysWithoutEffect& group : keys_without_effect())
+      for (const std::string& ignored : group.keys)
+        if (!ignored.ends_with('*')) all.push_back(ignored);
     return all;
   }();
   return keys;
@@ -29,6 +31,14 @@ const std::vector<std::string>& known_keys() {
 // A key that only groups others, such as model.optim.
 bool is_group(const std::string& key) {
   return std::ranges::any_of(known_keys(), [&](const std::string& known) { return known.starts_with(key + "."); });
+}
+
+void read_value(const Field& field, const Tree& value, Settings& settings) {
+  try {
+    field.read(settings, value);
+  } catch (const BadValue& bad) {
+    throw UserError("{}={}: {}{}", field.key, value.brief(), bad.reason, value.where_suffix());
+  }
 }
 
 class Reader {
@@ -52,11 +62,8 @@ class Reader {
 
   void read_key(const std::string& key, const Tree& value) {
     if (const Field* field = find_setting(key)) return read_field(*field, value);
-    if (const RestrictedKey* restricted = find_restricted(key)) return check_restricted(*restricted, key, value);
-    if (const std::string ignored = find_without_effect(key); !ignored.empty()) {
-      if (std::ranges::find(result_.ignored_keys, ignored) == result_.ignored_keys.end()) result_.ignored_keys.push_back(ignored);
-      return;
-    }
+    if (const RestrictedKey* restricted = find_restricted(key)) return read_restricted(*restricted, key, value);
+    if (const auto ignored = find_without_effect(key)) return ignore(*ignored);
     if (!is_group(key)) complain_about(key, value);
     if (value.is_map()) return read_group(value, key);
     if (!value.is_null()) throw UserError("{}={}: {} is a group of keys{}", key, value.brief(), key, value.where_suffix());
@@ -72,16 +79,19 @@ class Reader {
   void read_field(const Field& field, const Tree& value) {
     if (is_missing_value(value) && field.key == "model.data.data_prefix" && is_made_up_) return;
     if (is_missing_value(value)) throw UserError("{} must be given: {}{}", field.key, field.accepts, value.where_suffix());
-    try {
-      field.read(result_.settings, value);
-    } catch (const BadValue& bad) {
-      throw UserError("{}={}: {}{}", field.key, value.brief(), bad.reason, value.where_suffix());
-    }
+    read_value(field, value, result_.settings);
   }
 
-  static void check_restricted(const RestrictedKey& restricted, const std::string& key, const Tree& value) {
+  void read_restricted(const RestrictedKey& restricted, const std::string& key, const Tree& value) {
     if (value.is_null() || std::ranges::find(restricted.accepted, value.text()) != restricted.accepted.end()) return;
+    if (restricted.other == OtherValue::is_said) return ignore({key, restricted.reason});
     throw UserError("{}={}: {}{}", key, value.brief(), restricted.reason, value.where_suffix());
+  }
+
+  // What the launcher's own settings ask for is said apart.
+  void ignore(const IdleKey& key) {
+    if (key.reason.empty() || is_launcher_key(key.key)) return;
+    if (std::ranges::find(result_.ignored_keys, key) == result_.ignored_keys.end()) result_.ignored_keys.push_back(key);
   }
 
   ReadSettings result_;
@@ -92,8 +102,17 @@ class Reader {
 
 ReadSettings read_settings(const Tree& recipe) { return Reader().read(recipe); }
 
+void check_given_values(const Tree& recipe) {
+  Settings scratch;
+  for (const Field& field : settings_fields()) {
+    const Tree* value = recipe.find(field.key);
+    if (value != nullptr && !is_missing_value(*value) && value->text().find("${") == std::string::npos)
+      read_value(field, *value, scratch);
+  }
+}
+
 bool is_known_key(std::string_view key) {
-  return find_setting(key) != nullptr || find_restricted(key) != nullptr || !find_without_effect(key).empty() ||
+  return find_setting(key) != nullptr || find_restricted(key) != nullptr || find_without_effect(key).has_value() ||
          is_group(std::string(key));
 }
 

@@ -36,17 +36,18 @@ std::string for_one_rank(const Settings& settings) {
 
 void require_ranks(const Settings& settings, const Resources& there, const StateBytes& state) {
   if (settings.ranks() == there.ranks) return;
-  const std::string needs = fmt::format("this recipe is for {} ranks ({} nodes x {}: {})", settings.ranks(),
-                                        settings.trainer.num_nodes, settings.trainer.devices, layout_text(settings));
+  const std::string needs =
+      fmt::format("this recipe is for {} ({} x {}: {})", plural(settings.ranks(), "rank"),
+                  plural(settings.trainer.num_nodes, "node"), settings.trainer.devices, layout_text(settings));
   if (there.ranks != 1)
-    throw UserError("{}; here are {}: start it with mpirun -n {}, or add trainer.num_nodes=1 trainer.devices={}", needs,
-                    there.ranks, settings.ranks(), there.ranks);
+    throw DoesNotFit("{}; here are {}: start it with mpirun -n {}, or add trainer.num_nodes=1 trainer.devices={}", needs,
+                     there.ranks, settings.ranks(), there.ranks);
   if (is_short(state.training, there))
-    throw UserError("{} and keeps {} of {}; here is 1 rank with {} of memory free; {}", needs, format_bytes(state.training),
-                    kState, format_bytes(there.memory), kSmaller);
+    throw DoesNotFit("{} and keeps {} of {}; here is 1 rank with {} of memory free; {}", needs, format_bytes(state.training),
+                     kState, format_bytes(there.memory), kSmaller);
   const bool copy_fits = !is_short(state.training + state.checkpoint_copy, there);
-  throw UserError("{}; here is 1 rank: add{}{}{}", needs, for_one_rank(settings), copy_fits ? "" : " ",
-                  copy_fits ? "" : kNoCheckpoints);
+  throw DoesNotFit("{}; here is 1 rank: add{}{}{}", needs, for_one_rank(settings), copy_fits ? "" : " ",
+                   copy_fits ? "" : kNoCheckpoints);
 }
 
 }  // namespace
@@ -70,13 +71,13 @@ void require_fit(const Settings& settings, const Resources& there) {
   require_ranks(settings, there, state);
   if (there.ranks != 1) return;
   if (is_short(state.training, there))
-    throw UserError("{} of {} parameters take {}, and {} of memory are free here; {}, or use fewer model.num_layers", kState,
-                    format_count(static_cast<double>(parameters)), format_bytes(state.training), format_bytes(there.memory),
-                    kSmaller);
+    throw DoesNotFit("{} of {} parameters take {}, and {} of memory are free here; {}, or use fewer model.num_layers", kState,
+                     format_count(static_cast<double>(parameters)), format_bytes(state.training), format_bytes(there.memory),
+                     kSmaller);
   if (is_short(state.training + state.checkpoint_copy, there))
-    throw UserError("{} take {} and the copy that checkpoints are saved from {}, and {} of memory are free here; use {}", kState,
-                    format_bytes(state.training), format_bytes(state.checkpoint_copy), format_bytes(there.memory),
-                    kNoCheckpoints);
+    throw DoesNotFit("{} take {} and the copy that checkpoints are saved from {}, and {} of memory are free here; use {}", kState,
+                     format_bytes(state.training), format_bytes(state.checkpoint_copy), format_bytes(there.memory),
+                     kNoCheckpoints);
 }
 
 void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, const Resources& there) {
@@ -87,7 +88,7 @@ void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, co
     if (bytes > 0) parts.push_back(fmt::format("{} {}", label, format_bytes(bytes)));
   }
   if (is_short(needed, there))
-    throw UserError(
+    throw DoesNotFit(
         "this run takes {} ({}), and {} of memory are free here; use a smaller model.micro_batch_size, or "
         "model.activations_checkpoint_granularity=full",
         format_bytes(needed), fmt::join(parts, ", "), format_bytes(there.memory));

@@ -6,10 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/world.h"
 #include "config/settings.h"
 
 namespace trireme {
+
+// A run that is right, and too large for where it is started.
+struct DoesNotFit : UserError {
+  using UserError::UserError;
+};
 
 struct Resources {
   int64_t ranks = 1;

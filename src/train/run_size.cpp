@@ -60,7 +60,7 @@ std::string overlaps_text(const Settings& settings) {
       {copies && model.optim.is_distributed() && model.optim.overlap_param_sync, "weight gathers with forward"},
       {model.pipeline_model_parallel_size > 1 && model.overlap_p2p_comm, "pipeline messages with computation"},
       {tensor && model.pipeline_schedule != PipelineSchedule::zero_bubble, "tensor parallel sums with weight products"},
-      {tensor && model.ub_tp_comm_overlap, "tensor parallel pieces with their products"},
+      {model.overlaps_tensor_parallel(), "tensor parallel pieces with their products"},
       {context, "keys of other ranks with attention"},
   };
   std::string text;

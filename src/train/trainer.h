@@ -31,7 +31,7 @@ enum class ReportFormat : uint8_t { text, json };
 struct RunRequest {
   Settings settings;
   std::string settings_text;                      // the resolved recipe as YAML
-  std::vector<std::string> ignored_keys;          // known and without effect here
+  std::vector<std::string> notices;               // what the user should know of the recipe, a line each
   LoggedParameters logged_parameters;             // the resolved recipe, flat, for the log files
   std::string hparams_text;                       // the model's settings as YAML
   std::string recipe;                             // as the user named it
@@ -62,6 +62,7 @@ class Trainer {
   bool counts_targets() const;                           // whether this rank speaks for the samples that it reads
   int64_t micro_batches_of(int64_t global_batch) const;  // of this rank
   SamplerLayout sampler_layout() const;
+  std::string data_text() const;
   std::string layout_lines();  // the mesh, and what each rank holds of the model and where
   RunFolder choose_folder();
   void claim_folder();

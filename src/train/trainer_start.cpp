@@ -68,12 +68,12 @@ Trainer::Trainer(RunRequest request, World& world)
       folder_(choose_folder()) {
   const ExpManagerSettings& logs = settings_.exp_manager;
   if (model_.fp8.enabled && !backend_->has_fp8())
-    throw UserError("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
+    throw DoesNotFit("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
                     backend_->description());
   for (const auto& [asked, key] : {std::pair{model_.cuda_graph == CudaGraph::yes, "model.enable_cuda_graph=true"},
                                    std::pair{model_.profile.enabled, "model.nsys_profile.enabled=true"}})
     if (asked && backend_->device_name().empty())
-      throw UserError("{} needs a GPU, and this run is on {}; use false", key, backend_->description());
+      throw DoesNotFit("{} needs a GPU, and this run is on {}; use false", key, backend_->description());
   if (request_.tune_products == TuneProducts::yes) start_tuning();
   require_files_to_copy(logs);
   if (logs.resume_if_exists && !logs.resume_ignore_no_checkpoint && checkpoint_steps(folder_.checkpoints()).empty())
@@ -166,20 +166,19 @@ void Trainer::announce() {
   const Dims d = dims_of(model_, model_.micro_batch_size, model_.encoder_seq_length);
   const auto table = parameter_table(model_);
   say(fmt::format("trireme {} ({})  {}", kVersion, kCommit, backend_->description()));
-  say(fmt::format("model   {} parameters: {} layers, {} wide, {} heads, vocabulary {} (padded to {}), sequence {}, {}",
-                  format_count(static_cast<double>(parameter_count(table))), d.L, d.C, d.H, d.V, d.V_padded, d.T,
-                  precision_text(settings_)));
-  say(fmt::format("batch   {} samples a step in micro-batches of {}, {} tokens a step; {} steps", model_.global_batch_size,
+  say(fmt::format("model   {} parameters: {}, {} wide, {}, vocabulary {} (padded to {}), sequence {}, {}",
+                  format_count(static_cast<double>(parameter_count(table))), plural(d.L, "layer"), d.C, plural(d.H, "head"), d.V,
+                  d.V_padded, d.T, precision_text(settings_)));
+  say(fmt::format("batch   {} a step in micro-batches of {}, {} tokens a step; {}", plural(model_.global_batch_size, "sample"),
                   model_.micro_batch_size, format_count(static_cast<double>(model_.global_batch_size * d.T)),
-                  settings_.trainer.max_steps));
-  say(fmt::format("data    {}: {} training samples, {} threads ahead of the step", model_.data.data_impl,
-                  format_count(static_cast<double>(train_data_->size())), std::max<int64_t>(model_.data.num_workers, 1)));
+                  plural(settings_.trainer.max_steps, "step")));
+  say("data    " + data_text());
   say(layout_lines());
   if (mesh_.size() > 1) say("overlap " + overlaps_text(settings_));
   if (const std::string text = machine_.communication_text(); !text.empty()) say("comm    " + text);
   say(memory_table(plan_, other_memory_));
   say("rates   " + rates_.description());
-  if (!request_.ignored_keys.empty()) say(fmt::format("without effect here: {}", fmt::join(request_.ignored_keys, ", ")));
+  for (const std::string& line : request_.notices) say(line);
   if (restored_) say(fmt::format("weights {}, unless the run has a checkpoint of its own", restored_->folder.string()));
   say(fmt::format("run     {}", folder_.path().string()));
   if (model_.profile.enabled)
@@ -190,9 +189,23 @@ void Trainer::announce() {
                     folder_.path().string(), request_.command));
 }
 
+std::string Trainer::data_text() const {
+  const auto count = [](double number) { return format_count(number); };
+  const double taken = static_cast<double>(settings_.trainer.max_steps) * static_cast<double>(model_.global_batch_size);
+  const auto there = static_cast<double>(train_data_->epoch_size());
+  const int64_t threads = std::max<int64_t>(model_.data.num_workers, 1);
+  const std::string what = model_.data.is_made_up() ? fmt::format("made up; the run takes {}", counted(taken, "sample"))
+                                                    : fmt::format("{} in the data; the run takes {}, {:.3g} epochs",
+                                                                  counted(there, "training sample"), count(taken), taken / there);
+  return fmt::format("{}: {}; {} ahead of the step", model_.data.data_impl, what,
+                     counted(static_cast<double>(threads), "thread"));
+}
+
 std::string Trainer::layout_lines() {
   const MeshShape& shape = place_.shape;
-  const std::string sizes = fmt::format("TP {}, PP {}, DP {}, CP {}", shape.tp, shape.pp, shape.dp, shape.cp);
+  const int64_t chunks = model_.virtual_pipeline_model_parallel_size;
+  const std::string sizes = fmt::format("TP {}, PP {}{}, DP {}, CP {}", shape.tp, shape.pp,
+                                        chunks > 1 ? fmt::format(", VP {}", chunks) : "", shape.dp, shape.cp);
   if (world_.size() == 1) return "layout  1 rank: " + sizes;
   const std::vector<RankPlace>& places = control_.places();
   const RankPlace& here = places[static_cast<size_t>(world_.rank())];

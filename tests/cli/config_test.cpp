@@ -32,8 +32,8 @@ TEST(ConfigCommand, PrintsTheResolvedRecipe) {
 // What is printed is a recipe that resolves to the same.
 TEST(ConfigCommand, PrintsARecipe) {
   const TemporaryFolder folder;
-  const std::string printed = run_program("config demo trainer.max_steps=7", kShipped).output;
-  const std::string again = run_program("config " + folder.write("again.yaml", printed)).output;
+  const std::string printed = run_program("config demo trainer.max_steps=7 2>/dev/null", kShipped).output;
+  const std::string again = run_program("config " + folder.write("again.yaml", printed) + " 2>/dev/null").output;
   EXPECT_EQ(again, printed);
 }
 
@@ -59,13 +59,13 @@ TEST(ConfigCommand, TakesTheFormsOfHydra) {
 TEST(ConfigCommand, SaysWhatARunNeeds) {
   const auto printed = run_program("config gpt3/126m trainer.num_nodes=1 trainer.logger=false", kShipped);
   EXPECT_EQ(printed.status, 0);
-  EXPECT_TRUE(contains(printed.output, "without effect here: run, trainer.logger\n"));
+  EXPECT_TRUE(contains(printed.output, "without effect here: 2 keys (--verbose lists them)\n"));
   EXPECT_TRUE(contains(printed.output, "to run it here: trainer.num_nodes=1 with trainer.devices=8: needs 8 ranks"));
   const auto json = nlohmann::json::parse(run_program("config --json gpt3/126m trainer.num_nodes=1", kShipped).output);
   EXPECT_EQ(json["ranks"], 8);
   EXPECT_EQ(json["data_parallel_size"], 8);
   EXPECT_TRUE(contains(json["needs"], "needs 8 ranks"));
-  EXPECT_EQ(json["without_effect"], nlohmann::json::array({"run"}));
+  EXPECT_EQ(json["without_effect"], nlohmann::json::array({"run.time_limit"}));
 }
 
 TEST(ConfigCommand, ListsEverySetting) {
@@ -87,8 +87,20 @@ TEST(ConfigCommand, PrintsARecipeThatDoesNotFitTogether) {
   const auto json =
       run_program("config --json gpt3/126m trainer.num_nodes=1 trainer.devices=1 model.tensor_model_parallel_size=5", kShipped);
   EXPECT_EQ(json.status, 2);
-  EXPECT_TRUE(contains(json.output, "needs a multiple of 5; use 5 ranks, for example trainer.num_nodes=5"));
+  EXPECT_TRUE(contains(json.output, "model.tensor_model_parallel_size=5 does not divide model.num_attention_heads=12"));
   EXPECT_EQ(lines_of(json.output), 1);
+}
+
+// A recipe made for other ranks than it gives is printed; how many it needs is an obstacle, not a mistake in the recipe.
+TEST(ConfigCommand, PrintsARecipeForOtherRanks) {
+  const std::string one_node = "config gpt3/175b trainer.num_nodes=1 ";
+  const auto printed = run_program(one_node, kShipped);
+  EXPECT_EQ(printed.status, 0) << printed.output;
+  EXPECT_TRUE(contains(printed.output, "to run it here: trainer.num_nodes=1 with trainer.devices=8 makes 8 ranks"));
+  const auto json = nlohmann::json::parse(run_program(one_node + "--json", kShipped).output);
+  EXPECT_EQ(json["ranks"], 8);
+  EXPECT_TRUE(json["data_parallel_size"].is_null());
+  EXPECT_TRUE(contains(json["needs"], "needs a multiple of 32"));
 }
 
 TEST(ConfigCommand, MistakesAreOneLineAndStatus2) {

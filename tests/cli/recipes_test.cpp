@@ -114,9 +114,15 @@ TEST(RecipesTest, LargeOnesAreAnsweredInOneLine) {
   for (const nlohmann::json& recipe : recipes_as_json()) {
     const std::string name = recipe.at("name").get<std::string>();
     if (recipe.at("parameters").get<int64_t>() < 2'000'000'000 && recipe.at("gpus").get<int64_t>() == 1) continue;
-    const ProgramResult result = run_shell(std::string(kLittleMemory) + TRIREME_BINARY " train " + name + " --dry-run");
+    const std::string train = std::string(kLittleMemory) + TRIREME_BINARY " train " + name;
+    const ProgramResult result = run_shell(train);
     EXPECT_EQ(result.status, 2) << name << "\n" << result.output;
     EXPECT_EQ(lines_of(result.output), 1) << name << "\n" << result.output;
+    // What it would take where it is meant to run is said anywhere.
+    const ProgramResult paper = run_shell(train + " --dry-run");
+    EXPECT_EQ(paper.status, 0) << name << "\n" << paper.output;
+    EXPECT_TRUE(contains(paper.output, "\nmemory  ")) << name;
+    EXPECT_TRUE(contains(paper.output, "\ngpu     ")) << name;
   }
   const ProgramResult large = run_program("train gpt3/175b");
   EXPECT_TRUE(contains(large.output, "1024 ranks (128 nodes x 8: TP 4, PP 8, VP 6, DP 32)"));
@@ -125,7 +131,7 @@ TEST(RecipesTest, LargeOnesAreAnsweredInOneLine) {
 // What the answer says to add makes a run of it.
 TEST(RecipesTest, SmallOnesRunOnOneRank) {
   TemporaryFolder folder;
-  const ProgramResult answer = run_program("train gpt3/126m --dry-run");
+  const ProgramResult answer = run_program("train gpt3/126m");
   ASSERT_EQ(answer.status, 2) << answer.output;
   const size_t advice = answer.output.find("add ");
   ASSERT_NE(advice, std::string::npos) << answer.output;

@@ -57,6 +57,15 @@ TEST_F(DefaultsList, PackagesFilesAndNesting) {
   EXPECT_EQ(composed("top.yaml", {"g@h=null"}), "{a:1,g:{p:{q:{v:3}},y:2,x:1},y:2,z:5,own:0}");
 }
 
+// Hydra's key of an item in the defaults list of a file that is itself in a group.
+TEST_F(DefaultsList, NestedGroupsAreChosenByTheirFullName) {
+  write("training/overlap/a.yaml", "method: ring\n");
+  write("training/gpt3/5b.yaml", "defaults:\n  - _self_\n  - optional overlap@model.cfg:\nmodel: {x: 1}\n");
+  write("top.yaml", "defaults: [{training: gpt3/5b}]\n");
+  EXPECT_EQ(composed("top.yaml"), "{training:{model:{x:1}}}");
+  EXPECT_EQ(composed("top.yaml", {"training/overlap@training.model.cfg=a"}), "{training:{model:{x:1,cfg:{method:ring}}}}");
+}
+
 TEST_F(DefaultsList, OverridesAndAdditions) {
   write("g/one.yaml", "x: 1\n");
   write("g/two.yaml", "x: 2\n");

@@ -45,6 +45,57 @@ TEST(Interpolation, ReplacesReferences) {
   }
 }
 
+// Each value is what OmegaConf 2.3 makes of the same text.
+TEST(Interpolation, AgreesWithOmegaConf) {
+  setenv("TRIREME_TEST_VARIABLE", "true", 1);
+  const std::string before = "n: null\nb: true\nf: 1e-4\ni: 5\ns: txt\nl: [7, 8, {k: 9}]\nm: {x: 1, y: null}\n";
+  const struct {
+    const char *text, *expected;
+    Tree::Kind kind;
+  } cases[] = {
+      {"_ckpt${n}_", "_ckptNone_", Tree::Kind::string},
+      {"a ${b} ${n} ${f}", "a True None 0.0001", Tree::Kind::string},
+      {"a${l}", "a[7, 8, {'k': 9}]", Tree::Kind::string},
+      {"a${m}", "a{'x': 1, 'y': None}", Tree::Kind::string},
+      {"\\${n}", "${n}", Tree::Kind::string},
+      {"a\\${n}${i}", "a${n}5", Tree::Kind::string},
+      {"\\\\${i}", "\\5", Tree::Kind::string},
+      {"\\\\\\${i}", "\\${i}", Tree::Kind::string},
+      {"x\\y", "x\\y", Tree::Kind::string},
+      {"${l[0]}", "7", Tree::Kind::integer},
+      {"${l[2].k}", "9", Tree::Kind::integer},
+      {"${l[2][k]}", "9", Tree::Kind::integer},
+      {"${m[x]}", "1", Tree::Kind::integer},
+      {"${.l[1]}", "8", Tree::Kind::integer},
+      {"${oc.select:nope,3}", "3", Tree::Kind::integer},
+      {"${oc.select:i,3}", "5", Tree::Kind::integer},
+      {"${oc.select:.i}", "5", Tree::Kind::integer},
+      {"${oc.select:m.y,3}", "null", Tree::Kind::null},
+      {"${oc.select:nope}", "null", Tree::Kind::null},
+      {"${oc.select:m.q.z,abc}", "abc", Tree::Kind::string},
+      {"${oc.select:nope,${m.x}}", "1", Tree::Kind::integer},
+      {"${oc.decode:\"10\"}", "10", Tree::Kind::integer},
+      {"${oc.decode:\"[1,2]\"}", "[1,2]", Tree::Kind::list},
+      {"${oc.decode:\"a b\"}", "a b", Tree::Kind::string},
+      {"${oc.decode:\"${i}\"}", "5", Tree::Kind::integer},
+      {"${oc.decode:null}", "null", Tree::Kind::null},
+      {"${oc.decode:${oc.env:TRIREME_TEST_VARIABLE}}", "true", Tree::Kind::boolean},
+      {"a${oc.env:TRIREME_TEST_VARIABLE}", "atrue", Tree::Kind::string},
+      {"${oc.env:TRIREME_NOT_SET,\"a, b\"}", "a, b", Tree::Kind::string},
+      {"${oc.env:TRIREME_NOT_SET,null}", "null", Tree::Kind::null},
+  };
+  for (const auto& c : cases) {
+    // Once as it is, and once through another value, which must not take ${ for a reference again.
+    Tree tree = read_yaml(before + "r: '" + c.text + "'\nt: ${r}\nu: {v: '${r}'}\nw: ${u.v}\n", "i.yaml");
+    resolve_interpolations(tree);
+    for (const char* key : {"r", "t", "w"}) {
+      EXPECT_EQ(tree.find(key)->text(), c.expected) << c.text;
+      EXPECT_EQ(tree.find(key)->kind(), c.kind) << c.text;
+    }
+  }
+  unsetenv("TRIREME_TEST_VARIABLE");
+}
+
 TEST(Interpolation, KeepsTheKindAndPlace) {
   Tree tree = read_yaml("a: 3\nb: ${a}\nc: x${a}\n", "i.yaml");
   resolve_interpolations(tree);
@@ -66,7 +117,8 @@ TEST(Interpolation, Mistakes) {
       {"a: ${..}\n", "a=${..}: a reference must name a key (i.yaml:1)"},
       {"a: ${b}\nb: ???\n", "b: must be given, because a refers to it (i.yaml:2)"},
       {"a: ${power:2,3}\n",
-       "a=${power:2,3}: there is no power; use multiply, sum, divide_ceil, divide_floor, oc.env, beside or hydra (i.yaml:1)"},
+       "a=${power:2,3}: there is no power; use multiply, sum, divide_ceil, divide_floor, oc.env, oc.select, oc.decode, beside or "
+       "hydra (i.yaml:1)"},
       {"a: ${multiply:2}\n", "a=${multiply:2}: multiply needs two numbers, not 1 (i.yaml:1)"},
       {"a: ${multiply:2,x}\n", "a=${multiply:2,x}: multiply needs numbers, not 'x' (i.yaml:1)"},
       {"a: ${divide_floor:2,0}\n", "a=${divide_floor:2,0}: divide_floor of 2 and 0 is not a number (i.yaml:1)"},

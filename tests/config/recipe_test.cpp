@@ -77,8 +77,28 @@ TEST_F(RecipeFiles, ResolveWithOverrides) {
   EXPECT_EQ(recipe.settings.model.num_attention_heads, 12);
   EXPECT_EQ(recipe.settings.model.optim.beta1, 0.8);
   EXPECT_FALSE(recipe.settings.model.bias);
-  EXPECT_EQ(recipe.ignored_keys, std::vector<std::string>{"trainer.logger"});
+  EXPECT_EQ(names_of(recipe.ignored_keys), std::vector<std::string>{"trainer.logger"});
   EXPECT_EQ(recipe.tree.find("model.max_position_embeddings")->integer(), 16);
+}
+
+// A wrong value is answered at its own key, not at one that is computed from it.
+TEST_F(RecipeFiles, WrongValuesAreBlamedOnTheirOwnKey) {
+  write("small.yaml",
+        "model:\n  vocab_size: 64\n  kv_channels: ${.num_query_groups}\n  ffn_hidden_size: ${multiply:4, ${.hidden_size}}\n"
+        "  num_query_groups: 4\n  hidden_size: 32\n  num_attention_heads: 4\n");
+  EXPECT_TRUE(user_error_of([] { resolve_recipe("small", {"model.hidden_size=abc"}); }).starts_with("model.hidden_size=abc: "));
+  EXPECT_TRUE(
+      user_error_of([] { resolve_recipe("small", {"model.num_query_groups=x"}); }).starts_with("model.num_query_groups=x: "));
+}
+
+TEST_F(RecipeFiles, KeysOfOlderReleasesKeepTheirMeaning) {
+  write("small.yaml", kSmall);
+  write("old.yaml", "extends: small\ntrainer: {gpus: 4}\nmodel: {global_batch_size: \"${multiply:2, ${trainer.gpus}}\"}\n");
+  EXPECT_EQ(resolve_recipe("old", {}).settings.trainer.devices, 4);
+  EXPECT_EQ(resolve_recipe("old", {}).settings.model.global_batch_size, 8);
+  EXPECT_EQ(resolve_recipe("old", {"trainer.gpus=2"}).settings.trainer.devices, 2);
+  write("both.yaml", "extends: small\ntrainer: {gpus: 4, devices: 2}\n");
+  EXPECT_TRUE(user_error_of([] { resolve_recipe("both", {}); }).starts_with("trainer.gpus=4 contradicts trainer.devices=2"));
 }
 
 TEST_F(RecipeFiles, ResolveMistakes) {
@@ -216,8 +236,8 @@ model:
      pad_samples_to_global_batch_size: False, shuffle_documents: True, exchange_indices_distributed: False}
 )");
   EXPECT_TRUE(user_error_of([&] { resolve_recipe(path, {}); }).starts_with("model.data.data_prefix must be given"));
-  const ResolvedRecipe recipe = resolve_recipe(
-      path, {"model.data.data_impl=mock", "model.data.data_prefix=[.5,/data/a,.5,/data/b]", "trainer.max_steps=10"});
+  const ResolvedRecipe recipe =
+      resolve_recipe(path, {"model.data.data_prefix=[.5,/data/a,.5,/data/b]", "trainer.max_steps=10", "model.vocab_size=50257"});
   EXPECT_TRUE(resolve_recipe(path, {"model.data.data_impl=mock"}).settings.model.data.data_prefix.empty());
   EXPECT_EQ(recipe.settings.trainer.max_steps, 10);
   EXPECT_EQ(recipe.settings.model.vocab_size, 50257);
@@ -234,7 +254,8 @@ class ShippedRecipes : public testing::Test {
 // The launcher's part of a recipe, run:, is the only one that a training run has no use for.
 TEST_F(ShippedRecipes, HaveNoKeysWithoutEffect) {
   for (const ShippedRecipe& recipe : shipped_recipes())
-    for (const std::string& key : resolve_recipe(recipe.name, {}).ignored_keys) EXPECT_EQ(key, "run") << recipe.name;
+    for (const std::string& key : names_of(resolve_recipe(recipe.name, {}).ignored_keys))
+      EXPECT_EQ(key, "run.time_limit") << recipe.name;
 }
 
 TEST_F(ShippedRecipes, ThatOnlyServeOthersAreNotListed) {

@@ -27,7 +27,7 @@ std::string refusal(const Settings& settings) {
 }
 
 bool is_idle(const Settings& settings, const std::string& key) {
-  const std::vector<std::string> idle = idle_settings(settings);
+  const std::vector<std::string> idle = names_of(idle_settings(settings));
   return std::ranges::find(idle, key) != idle.end();
 }
 
@@ -55,6 +55,21 @@ TEST(Runnable, SaysWhatHasNothingToActOnInFp8) {
   EXPECT_TRUE(is_idle(settings, "model.fp8_params"));
   settings.trainer.devices = 2;
   EXPECT_FALSE(is_idle(settings, "model.fp8_params"));
+}
+
+// What overlaps, at the start of a run, and what is named as without effect never say the same setting.
+TEST(Runnable, SaysWhatActsAndWhatDoesNot) {
+  Settings settings = fp8_on(2, 1, 2);
+  settings.model.fp8.enabled = false;
+  settings.model.ub_tp_comm_overlap = settings.model.optim.overlap_param_sync = true;
+  EXPECT_FALSE(is_idle(settings, "model.ub_tp_comm_overlap"));
+  EXPECT_TRUE(is_idle(settings, "model.optim.overlap_param_sync"));  // weights are gathered only with a distributed optimizer
+  settings.model.optim.name = "distributed_fused_adam";
+  EXPECT_FALSE(is_idle(settings, "model.optim.overlap_param_sync"));
+  settings.trainer.devices = 2;
+  EXPECT_TRUE(is_idle(settings, "model.optim.overlap_param_sync"));
+  settings.model.context_parallel_size = 2, settings.trainer.devices = 4;  // they share gradients, too
+  EXPECT_FALSE(is_idle(settings, "model.optim.overlap_param_sync"));
 }
 
 }  // namespace

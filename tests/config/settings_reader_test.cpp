@@ -127,7 +127,9 @@ TEST(SettingsReader, OtherNotations) {
   EXPECT_EQ(settings_with("model.layernorm_zero_centered_gamma", "true").model.normalization, Normalization::layernorm1p);
   EXPECT_EQ(settings_with("model.data.mock_dataset", "true").model.data.data_impl, "mock");
   EXPECT_EQ(settings_with("model.data.legacy_dataset", "true").model.data.data_impl, "mock_legacy");
-  EXPECT_EQ(settings_with("model.data.data_prefix", "one.txt").model.data.data_prefix, std::vector<std::string>{"one.txt"});
+  EXPECT_EQ(read_settings(read_yaml("model: {data: {data_impl: text, data_prefix: one.txt}}", "r.yaml"))
+                .settings.model.data.data_prefix,
+            std::vector<std::string>{"one.txt"});
   EXPECT_EQ(settings_with("model.tokenizer.type", "GPT2BPETokenizer").model.vocab_size, 50257);
 }
 
@@ -192,7 +194,7 @@ TEST(SettingsReader, ValuesThatNoSettingAccepts) {
        "trainer.max_time=1:2:3:4:5: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
       {"trainer.max_time", "'1:-2:3:4'",
        "trainer.max_time=1:-2:3:4: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
-      {"trainer.precision", "64", "trainer.precision=64: expected 32, 32-true, bf16 or bf16-mixed"},
+      {"trainer.precision", "64", "trainer.precision=64: expected 32, 32-true, bf16, bf16-mixed or bf16-true"},
       {"trainer", "5", "trainer=5: trainer is a group of keys"},
       {"model.hidden_dropout", "1.0", "model.hidden_dropout=1.0: expected a number from 0 to below 1"},
       {"model.hidden_dropout", ".nan", "model.hidden_dropout=.nan: expected a number from 0 to below 1"},
@@ -257,7 +259,21 @@ TEST(SettingsReader, KnownKeysWithoutEffectAreReportedOnce) {
                                              "model.native_amp_init_scale",
                                              "model.use_emha",
                                              "model.moe_z_loss_coeff"};
-  EXPECT_EQ(read_settings(recipe).ignored_keys, expected);
+  EXPECT_EQ(names_of(read_settings(recipe).ignored_keys), expected);
+}
+
+// Requests of NeMo recipes that have an equal here, or that change nothing, load.
+TEST(SettingsReader, TakesWhatNemoTakes) {
+  EXPECT_EQ(settings_with("trainer.precision", "bf16-true").trainer.precision, Precision::bf16);
+  EXPECT_EQ(settings_with("exp_manager.checkpoint_callback_params.save_top_k", "-1").exp_manager.checkpoint.save_top_k, -1);
+  const Settings fp8 = read_settings(read_yaml("model: {fp8: true, fp8_e4m3: true, fp8_hybrid: true}\n", "r.yaml")).settings;
+  EXPECT_TRUE(fp8.model.fp8.e4m3);
+  EXPECT_FALSE(fp8.model.fp8.hybrid);
+  for (const char* key : {"exp_manager.create_wandb_logger", "exp_manager.create_mlflow_logger", "model.tp_only_amax_red"})
+    EXPECT_EQ(names_of(read_settings(recipe_with(key, "true")).ignored_keys), std::vector<std::string>{key});
+  EXPECT_TRUE(read_settings(recipe_with("exp_manager.create_wandb_logger", "false")).ignored_keys.empty());
+  EXPECT_EQ(names_of(read_settings(recipe_with("model.optim.ddp_bucket_size", "1000")).ignored_keys),
+            std::vector<std::string>{"model.optim.ddp_bucket_size"});
 }
 
 TEST(SettingsReader, EveryKeyIsListedOnce) {
@@ -265,11 +281,12 @@ TEST(SettingsReader, EveryKeyIsListedOnce) {
   for (const Field& field : settings_fields()) {
     EXPECT_TRUE(seen.insert(field.key).second) << field.key;
     EXPECT_EQ(find_restricted(field.key), nullptr) << field.key;
-    EXPECT_EQ(find_without_effect(field.key), "") << field.key;
+    EXPECT_FALSE(find_without_effect(field.key)) << field.key;
     EXPECT_FALSE(field.help.empty()) << field.key;
   }
   for (const RestrictedKey& restricted : restricted_keys()) EXPECT_TRUE(seen.insert(restricted.key).second) << restricted.key;
-  for (const std::string& key : keys_without_effect()) EXPECT_TRUE(seen.insert(key).second) << key;
+  for (const KeysWithoutEffect& group : keys_without_effect())
+    for (const std::string& key : group.keys) EXPECT_TRUE(seen.insert(key).second) << key;
 }
 
 TEST(SettingsHelp, HasALineForEverySetting) {

@@ -23,6 +23,12 @@ TEST(OverlapsText, NamesThoseThatAreOn) {
       "weight products, tensor parallel pieces with their products, keys of other ranks with attention");
 }
 
+TEST(OverlapsText, LeavesOutWhatFp8DoesNotDo) {
+  Settings settings = all_overlaps();
+  settings.model.fp8.enabled = true;
+  EXPECT_EQ(overlaps_text(settings).find("tensor parallel pieces"), std::string::npos);
+}
+
 TEST(OverlapsText, LeavesOutWhatHasNothingToOverlap) {
   Settings settings = all_overlaps();
   settings.model.optim.name = "fused_adam";  // nothing is gathered

@@ -1,0 +1,34 @@
+// Keys of a recipe that change nothing here, and what is said about them: how many there are, or all of them by reason.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/tree.h"
+
+namespace trireme {
+
+struct IdleKey {
+  std::string key;
+  std::string reason;
+
+  bool operator==(const IdleKey&) const = default;
+};
+
+std::vector<std::string> names_of(const std::vector<IdleKey>& keys);
+
+enum class Detail : uint8_t { count, list };
+
+// "without effect here: 12 keys (--verbose lists them)", or that and a line per reason; empty if there are none.
+std::string idle_text(const std::vector<IdleKey>& keys, Detail detail);
+
+// Which values took part in others: the place of the value that refers, and the place it refers to.
+using References = std::vector<std::pair<std::string, std::string>>;
+
+// Leaves out the keys that a value with effect refers to, directly or through others. A group of which some keys are used is
+// replaced by its other keys.
+std::vector<IdleKey> without_used(std::vector<IdleKey> keys, const Tree& recipe, const References& references);
+
+}  // namespace trireme
