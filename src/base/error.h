@@ -28,6 +28,9 @@ struct Failure : std::runtime_error {
       : std::runtime_error(fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
+// What a user is told of any exception: its text, and of a bug that it is one.
+std::string line_of(const std::exception& error);
+
 [[noreturn]] void check_failed(const char* file, int line, const std::string& what);
 
 #define CHECK(condition)                                                       \

@@ -49,7 +49,7 @@ void dump(int signal) {
 
 StackDump::StackDump(const std::filesystem::path& path) {
   const std::string text = path.string();
-  CHECK(text.size() < dump_path.size());
+  if (text.size() >= dump_path.size()) throw UserError("the path {} is too long for a file; use a shorter one", text);
   *std::ranges::copy(text, dump_path.begin()).out = '\0';
   main_thread = ::pthread_self();
   void* frame = nullptr;

@@ -34,7 +34,8 @@ int export_model(const ExportArguments& arguments) {
   const NewestCheckpoint found = open_named_checkpoint(arguments.checkpoint);
   for (const std::string& line : found.skipped) fmt::print(stderr, "warning: {}\n", line);
   const HfExport exported(*found.checkpoint,
-                          {.dtype = dtype_named(arguments.dtype), .max_shard_bytes = narrow<int64_t>(arguments.max_shard_bytes)});
+                          {.dtype = dtype_named(arguments.dtype),
+                           .max_shard_bytes = static_cast<int64_t>(std::min<uint64_t>(arguments.max_shard_bytes, INT64_MAX))});
   const std::filesystem::path output = require_new(arguments.output);
   if (!arguments.dry_run) exported.write(output);
   if (arguments.json) {

@@ -76,13 +76,11 @@ int main(int argc, char** argv) {
     return status;
   } catch (const trireme::UserError& error) {
     return complain(error.what(), trireme::kUserError);
-  } catch (const std::bad_alloc&) {
-    return complain("out of memory", trireme::kFailed);
   } catch (const std::system_error& error) {
     const bool is_output = std::ferror(stdout) != 0;
     return complain(is_output ? fmt::format("stdout cannot be written: {}", error.code().message()).c_str() : error.what(),
                     trireme::kFailed);
   } catch (const std::exception& error) {
-    return complain(error.what(), trireme::kFailed);
+    return complain(trireme::line_of(error).c_str(), trireme::kFailed);
   }
 }

@@ -84,11 +84,8 @@ void World::set_timeout(std::chrono::seconds timeout) {
 void World::leave(const std::exception& error) {
   constexpr int kFailed = 1, kUserError = 2;
   const bool is_users = dynamic_cast<const UserError*>(&error) != nullptr;
-  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   const auto* known = dynamic_cast<const JobEnded*>(&error);
-  const JobEnd mine = known != nullptr
-                          ? known->end
-                          : JobEnd{.status = is_users ? kUserError : kFailed, .line = is_memory ? "out of memory" : error.what()};
+  const JobEnd mine = known != nullptr ? known->end : JobEnd{.status = is_users ? kUserError : kFailed, .line = line_of(error)};
   const JobEnd end = control_->settle(mine, is_users);
   if (!end.is_said) control_->say(end.line);
   std::fflush(nullptr);

@@ -69,11 +69,24 @@ void require_backend(const Settings& settings) {
     if (need.asked) throw UserError("{}={}: {}", need.key, find_setting(need.key)->write(settings).brief(), need.answer);
 }
 
+// The attention kernels of all backends but `reference` hold a row of a head in registers.
+void require_head_width(const Settings& settings) {
+  const ModelSettings& model = settings.model;
+  constexpr int64_t kMost = 256;
+  if (settings.trainer.backend == BackendKind::reference || model.head_width() <= kMost) return;
+  if (model.kv_channels > 0)
+    throw UserError("model.kv_channels={}: heads may be {} wide at most; use that", model.kv_channels, kMost);
+  throw UserError(
+      "model.num_attention_heads={} of model.hidden_size={} are {} wide each, and may be {} at most; use at least {} heads",
+      model.num_attention_heads, model.hidden_size, model.head_width(), kMost, ceil_div(model.hidden_size, kMost));
+}
+
 }  // namespace
 
 void require_runnable(const Settings& settings, int64_t ranks_here) {
   require_ranks(settings, ranks_here);
   require_backend(settings);
+  require_head_width(settings);
 }
 
 std::vector<IdleKey> idle_settings(const Settings& settings) {

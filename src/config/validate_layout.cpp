@@ -127,6 +127,13 @@ void validate_interleaving(const Settings& settings) {
         "model.pipeline_model_parallel_size={}; use {} samples",
         model.global_batch_size, micro_batches, pp,
         multiples_near(pp * model.micro_batch_size * settings.data_parallel_size(), model.global_batch_size));
+  const int64_t unit = pp * model.micro_batch_size * settings.data_parallel_size();
+  if (vp > 1 && model.rampup_batch_size.size() == 3 &&
+      (model.rampup_batch_size[0] % unit != 0 || model.rampup_batch_size[1] % unit != 0))
+    throw UserError(
+        "model.rampup_batch_size=[{}]: the interleaved pipeline needs a start and an increment that are multiples of "
+        "model.pipeline_model_parallel_size={} x model.micro_batch_size={} x {} data parallel ranks = {}",
+        fmt::join(model.rampup_batch_size, ","), pp, model.micro_batch_size, settings.data_parallel_size(), unit);
 }
 
 void validate_recompute(const ModelSettings& model) {

@@ -1,8 +1,15 @@
 #include "train/engine_checkpoint.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
+
+#include "config/settings_printer.h"
+#include "config/settings_reader.h"
+#include "model/parameter_table.h"
+#include "train/loaded_model.h"
 
 namespace trireme {
 namespace {
@@ -97,24 +104,55 @@ int64_t saved_bytes(const FlatLayout& layout) {
   return elements * kMasterAndMoments * size_of(DType::f32);
 }
 
-void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSettings& model, const std::string& key) {
+namespace {
+
+bool have_same_shapes(const ModelSettings& a, const ModelSettings& b) {
+  return std::ranges::equal(parameter_table(a), parameter_table(b), [](const ParameterRow& one, const ParameterRow& other) {
+    return one.name == other.name && one.shape == other.shape;
+  });
+}
+
+// The settings by which the parameters of the checkpoint differ: "model.num_layers is 2 there and 3 here".
+std::string differing_settings(const StoredCheckpoint& checkpoint, const ModelSettings& model) {
+  std::vector<std::string> found;
+  try {
+    Settings now;
+    now.model = model;
+    const Tree here = to_tree(now), there = to_tree(settings_of(checkpoint));
+    for (const Tree::Entry& entry : there.find("model")->map()) {
+      const std::string key = "model." + entry.key;
+      const Tree* own = here.find(key);
+      if (own == nullptr || entry.value.is_map() || entry.value.text() == own->text()) continue;
+      Tree changed = here;
+      changed.set(key, entry.value);
+      if (!have_same_shapes(read_settings(changed).settings.model, model))
+        found.push_back(fmt::format("{} is {} there and {} here", key, entry.value.brief(), own->brief()));
+    }
+  } catch (const UserError&) {
+    // Settings of another version; the tensor says enough.
+  }
+  return found.empty() ? "its settings are in manifest.json there" : fmt::format("{}", fmt::join(found, ", "));
+}
+
+}  // namespace
+
+void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSettings& model, const std::string& checkpoint_name) {
   std::map<std::string, Shape> stored;
   for (const StoredShard& shard : checkpoint.manifest.shards)
     for (const StoredTensor& tensor : shard.tensors) stored.emplace(tensor.name, tensor.slice.global);
+  const auto refuse = [&](const std::string& what) {
+    throw UserError("{} {}; {}", checkpoint_name, what, differing_settings(checkpoint, model));
+  };
   for (const ParameterRow& row : parameter_table(model)) {
     const auto found = stored.find(row.name);
-    if (found == stored.end())
-      throw UserError("{}={} has no {}, which this model has; its settings are in manifest.json there", key,
-                      checkpoint.folder.string(), row.name);
+    if (found == stored.end()) return refuse(fmt::format("has no {}, which this model has", row.name));
     if (found->second != row.shape)
-      throw UserError("{}={} has {} as {}, and this model as {}; its settings are in manifest.json there", key,
-                      checkpoint.folder.string(), row.name, found->second, row.shape);
+      return refuse(fmt::format("has {} as {}, and this model as {}", row.name, found->second, row.shape));
     stored.erase(found);
   }
   for (const auto& [name, shape] : stored)
     if (!name.starts_with("first_moment.") && !name.starts_with("second_moment.") && !name.starts_with(kScales))
-      throw UserError("{}={} has {}, which this model has not; its settings are in manifest.json there", key,
-                      checkpoint.folder.string(), name);
+      return refuse(fmt::format("has {}, which this model has not", name));
 }
 
 }  // namespace trireme

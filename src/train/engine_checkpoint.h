@@ -23,8 +23,8 @@ int64_t saved_bytes(const FlatLayout& layout);
 std::vector<CheckpointTensor> parameter_tensors(const Engine& engine);
 std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views, Backend& backend);
 
-// UserError, naming the first tensor that is missing or of another shape, unless the checkpoint's parameters are those of the
-// model; `key` is the setting that named the checkpoint.
-void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSettings& model, const std::string& key);
+// UserError, naming the first tensor that is missing or of another shape and the settings that differ, unless the checkpoint's
+// parameters are those of the model; `checkpoint_name` is how the user knows it: "model.restore_from_path=folder".
+void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSettings& model, const std::string& checkpoint_name);
 
 }  // namespace trireme

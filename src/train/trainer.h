@@ -82,6 +82,7 @@ class Trainer {
   bool is_traced(int64_t step) const;
   bool is_profiled(int64_t step) const;
   void set_profiling(Profiling wanted);
+  void require_resumable();  // the newest checkpoint, if there is one, is of this model and before the end of the run
   void start_tuning();
   void report_trace();
   MemoryUse memory_in_use() const;  // of the device that the model is on

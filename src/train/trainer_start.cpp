@@ -76,16 +76,12 @@ Trainer::Trainer(RunRequest request, World& world)
       throw DoesNotFit("{} needs a GPU, and this run is on {}; use false", key, backend_->description());
   if (request_.tune_products == TuneProducts::yes) start_tuning();
   require_files_to_copy(logs);
-  if (logs.resume_if_exists && !logs.resume_ignore_no_checkpoint && checkpoint_steps(folder_.checkpoints()).empty())
-    throw UserError(
-        "there is no checkpoint in {} to resume from; leave out --resume, or set "
-        "exp_manager.resume_ignore_no_checkpoint=true to start anew",
-        folder_.checkpoints().string());
+  require_resumable();
   const ModelSettings& m = model_;
   if (!m.restore_from_path.empty()) {
     NewestCheckpoint named = open_named_checkpoint(m.restore_from_path);
     for (const std::string& line : named.skipped) warn(line);
-    require_same_parameters(*named.checkpoint, m, "model.restore_from_path");
+    require_same_parameters(*named.checkpoint, m, "model.restore_from_path=" + named.checkpoint->folder.string());
     restored_ = std::move(named.checkpoint);
   }
   // First, because it is quick: indexing the samples of a long run takes a while.
@@ -105,6 +101,29 @@ Trainer::Trainer(RunRequest request, World& world)
   // What the program still grows by: code not yet touched, stacks of its threads, log buffers. Measured: 5 to 9 MiB.
   constexpr int64_t kLaterGrowth = int64_t{6} << 20;
   other_memory_.emplace_back("program and data", resident_bytes() + kLaterGrowth);
+}
+
+void Trainer::require_resumable() {
+  const ExpManagerSettings& logs = settings_.exp_manager;
+  if (!logs.resume_if_exists) return;
+  const std::vector<int64_t> steps = checkpoint_steps(folder_.checkpoints());
+  if (steps.empty() && !logs.resume_ignore_no_checkpoint)
+    throw UserError(
+        "there is no checkpoint in {} to resume from; leave out --resume, or set "
+        "exp_manager.resume_ignore_no_checkpoint=true to start anew",
+        folder_.checkpoints().string());
+  if (steps.empty()) return;
+  StoredCheckpoint newest;
+  try {
+    newest = open_checkpoint(folder_.checkpoints() / checkpoint_name(steps.back()));
+  } catch (const Failure&) {
+    return;  // damaged: whoever loads looks for an older one
+  }
+  const std::string name = "the checkpoint to resume from, " + newest.folder.string() + ",";
+  require_same_parameters(newest, model_, name);
+  if (const int64_t step = newest.manifest.info.step; step > settings_.trainer.max_steps)
+    throw UserError("trainer.max_steps={}: {} is of step {}; use at least that, or another exp_manager.explicit_log_dir",
+                    settings_.trainer.max_steps, name, step);
 }
 
 void Trainer::start_tuning() {

@@ -90,6 +90,10 @@ TEST_F(ExportTest, MistakesAreAnsweredInOneLine) {
   refused("export " + in("gpt2") + " --output " + in("gpt2"), "there already");
   refused("export " + in("gpt2") + " --to onnx --output " + in("hf"), "--to");
   refused("export " + in("gpt2") + " --dtype fp8 --output " + in("hf"), "--dtype");
+  for (const char* size : {"0", "99999999999999999999", "16EB"}) {
+    const auto result = run_program("export " + in("gpt2") + " --output " + in("hf") + " --dry-run --max-shard-size " + size);
+    EXPECT_FALSE(result.output.find("check failed") < result.output.size()) << result.output;
+  }
   EXPECT_EQ(run_program("export " + in("gpt2") + " --output " + in("hf") + " --dry-run").status, 0);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "hf"));
 

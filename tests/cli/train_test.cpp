@@ -28,6 +28,34 @@ TEST_F(TrainTest, ASentencepieceModelIsThereFromTextToText) {
   EXPECT_LT(json.at("prompt_tokens").size(), std::string("a text").size());
 }
 
+// A checkpoint that the recipe does not go on from is named with the settings that differ.
+TEST_F(TrainTest, OnlyTheSameModelIsResumed) {
+  ASSERT_EQ(run_program(train("run", "trainer.max_steps=4")).status, 0);
+  const auto refused = [&](const std::string& change, const std::string& part) {
+    const auto result = run_program(train("run", change + " --resume"));
+    EXPECT_EQ(result.status, 2) << result.output;
+    EXPECT_TRUE(contains(result.output, part));
+    EXPECT_EQ(lines_of(result.output), 1) << result.output;
+  };
+  refused("trainer.max_steps=2", "step-00000004, is of step 4; use at least that");
+  refused("trainer.max_steps=6 model.num_layers=3", "model.num_layers is 2 there and 3 here");
+  refused("trainer.max_steps=6 model.num_layers=1", "model.num_layers is 2 there and 1 here");
+  refused("trainer.max_steps=6 model.hidden_size=64", "model.hidden_size is 32 there and 64 here");
+  EXPECT_EQ(run_program(train("run", "trainer.max_steps=4 --resume")).status, 0) << "nothing is left to do";
+}
+
+TEST_F(TrainTest, HeadsThatAreTooWideAreRefused) {
+  const auto refused = [&](const std::string& change, const std::string& part) {
+    const auto result = run_program(train("run", change));
+    EXPECT_EQ(result.status, 2) << result.output;
+    EXPECT_TRUE(contains(result.output, part));
+  };
+  refused("model.hidden_size=1028 model.num_attention_heads=4",
+          "are 257 wide each, and may be 256 at most; use at least 5 heads");
+  refused("model.kv_channels=300", "model.kv_channels=300: heads may be 256 wide at most");
+  EXPECT_EQ(run_program(train("run", "model.kv_channels=300 trainer.backend=reference trainer.max_steps=1")).status, 0);
+}
+
 TEST_F(TrainTest, TraceShowsWhereTheTimeOfAStepGoes) {
   const auto result = run_program(train("run", "trainer.max_steps=8 --trace-ops"));
   ASSERT_EQ(result.status, 0) << result.output;
@@ -153,8 +181,9 @@ TEST_F(TrainTest, KeysThatSteerLogsDoWhatTheySay) {
 
 TEST_F(TrainTest, AFailureStandsInTheErrorLog) {
   ASSERT_EQ(run_program(train("run", "trainer.max_steps=10")).status, 0);
-  const auto result = run_program(train("run", "model.num_layers=3 --resume"));
-  EXPECT_NE(result.status, 0);
+  folder_.write("run/checkpoints/step-00000010/manifest.json", "damaged");
+  const auto result = run_program(train("run", "--resume"));
+  EXPECT_EQ(result.status, 1) << result.output;
   const std::string errors = read_file(folder_ / "run/nemo_error_log.txt", 1 << 20);
   EXPECT_TRUE(contains(errors, "[NeMo E "));
   EXPECT_TRUE(contains(read_file(folder_ / "run/joblog.log", 1 << 20), "STATUS=failed\n"));

@@ -91,6 +91,12 @@ TEST(ValidateLayout, NamesTheSizesAndWhatWouldWork) {
        },
        "model.rampup_batch_size=[32,16,1000]: start and increment must be multiples of model.micro_batch_size=1 x 32 data "
        "parallel ranks = 32"},
+      {[](Settings& s) {  // micro-batches of a step of the ramp come in groups of the pipeline, too
+         s.model.global_batch_size = 512;
+         s.model.rampup_batch_size = {256, 32, 1000};
+       },
+       "model.rampup_batch_size=[256,32,1000]: the interleaved pipeline needs a start and an increment that are multiples of "
+       "model.pipeline_model_parallel_size=8 x model.micro_batch_size=1 x 32 data parallel ranks = 256"},
       {[](Settings& s) { s.model.pipeline_model_parallel_size = 1, s.model.num_layers = 12; },
        "model.virtual_pipeline_model_parallel_size=6 needs model.pipeline_model_parallel_size above 1; use null or more pipeline "
        "ranks"},
