@@ -65,6 +65,8 @@ const Module& module() {
 
 int cuda_device_count() { return module().missing.empty() ? module().device_count() : 0; }
 
+std::string cuda_obstacle() { return module().missing; }
+
 std::unique_ptr<Backend> make_cuda_backend(int device) {
   if (!module().missing.empty()) throw UserError("trainer.backend=cuda: {}; use auto or cpu", module().missing);
   return std::unique_ptr<Backend>(module().make_backend(device));

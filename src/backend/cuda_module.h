@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "backend/backend.h"
 
@@ -10,6 +11,9 @@ namespace trireme {
 
 // GPUs that this process may use, as CUDA_VISIBLE_DEVICES says; 0 where there is no driver.
 int cuda_device_count();
+
+// Why it is 0: "no GPU was found", or what keeps one that may be there from being used.
+std::string cuda_obstacle();
 
 // Throws a UserError that says what is missing: the module, a library, a GPU.
 std::unique_ptr<Backend> make_cuda_backend(int device = 0);

@@ -168,7 +168,9 @@ ResolvedRecipe training_recipe(const World& world, const TrainArguments& argumen
 std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& arguments) {
   ResolvedRecipe recipe = training_recipe(world, arguments);
   Settings& settings = recipe.settings;
-  require_fit(settings, resources_of(world));
+  Resources there = resources_of(world);
+  if (may_use_gpu(settings.trainer.backend)) there.memory = 0;  // the trainer looks at the memory of the GPU
+  require_fit(settings, there);
   require_runnable(settings, world.size());
   world.set_timeout(std::chrono::seconds(settings.trainer.rank_timeout));
   return std::make_unique<Trainer>(RunRequest{.settings = settings,

@@ -18,6 +18,14 @@ constexpr const char* kNoCheckpoints = "exp_manager.create_checkpoint_callback=f
 
 bool is_short(int64_t needed, const Resources& there) { return there.memory > 0 && needed > there.memory; }
 
+const char* memory_name(const Resources& there) { return there.host_memory ? "GPU memory" : "memory"; }
+
+// Checkpoints are saved from a copy in the host's memory.
+bool is_short_for_copy(const StateBytes& state, const Resources& there) {
+  if (there.host_memory) return *there.host_memory > 0 && state.checkpoint_copy > *there.host_memory;
+  return is_short(state.training + state.checkpoint_copy, there);
+}
+
 // The overrides that turn a recipe for many ranks into one for a single rank.
 std::string for_one_rank(const Settings& settings) {
   const ModelSettings& model = settings.model;
@@ -45,7 +53,7 @@ void require_ranks(const Settings& settings, const Resources& there, const State
   if (is_short(state.training, there))
     throw DoesNotFit("{} and keeps {} of {}; here is 1 rank with {} of memory free; {}", needs, format_bytes(state.training),
                      kState, format_bytes(there.memory), kSmaller);
-  const bool copy_fits = !is_short(state.training + state.checkpoint_copy, there);
+  const bool copy_fits = !is_short_for_copy(state, there);
   throw DoesNotFit("{}; here is 1 rank: add{}{}{}", needs, for_one_rank(settings), copy_fits ? "" : " ",
                    copy_fits ? "" : kNoCheckpoints);
 }
@@ -54,7 +62,13 @@ void require_ranks(const Settings& settings, const Resources& there, const State
 
 Resources resources_of(const World& world) {
   const int64_t sharing = ranks_on_host(world.control().places(), world.rank());
-  return {.ranks = world.size(), .memory = available_memory_bytes() / sharing};
+  return {.ranks = world.size(), .memory = available_memory_bytes() / sharing, .host_memory = {}};
+}
+
+Resources resources_of(const Backend& backend, const Resources& host, int ranks_per_device) {
+  const std::optional<DeviceMemory> device = backend.device_memory();
+  if (!device) return host;
+  return {.ranks = host.ranks, .memory = (device->total - device->used) / ranks_per_device, .host_memory = host.memory};
 }
 
 StateBytes state_bytes(const Settings& settings, int64_t parameters) {
@@ -71,13 +85,13 @@ void require_fit(const Settings& settings, const Resources& there) {
   require_ranks(settings, there, state);
   if (there.ranks != 1) return;
   if (is_short(state.training, there))
-    throw DoesNotFit("{} of {} parameters take {}, and {} of memory are free here; {}, or use fewer model.num_layers", kState,
+    throw DoesNotFit("{} of {} parameters take {}, and {} of {} are free here; {}, or use fewer model.num_layers", kState,
                      format_count(static_cast<double>(parameters)), format_bytes(state.training), format_bytes(there.memory),
-                     kSmaller);
-  if (is_short(state.training + state.checkpoint_copy, there))
+                     memory_name(there), kSmaller);
+  if (is_short_for_copy(state, there))
     throw DoesNotFit("{} take {} and the copy that checkpoints are saved from {}, and {} of memory are free here; use {}", kState,
-                     format_bytes(state.training), format_bytes(state.checkpoint_copy), format_bytes(there.memory),
-                     kNoCheckpoints);
+                     format_bytes(state.training), format_bytes(state.checkpoint_copy),
+                     format_bytes(there.host_memory.value_or(there.memory)), kNoCheckpoints);
 }
 
 void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, const Resources& there) {
@@ -89,9 +103,9 @@ void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, co
   }
   if (is_short(needed, there))
     throw DoesNotFit(
-        "this run takes {} ({}), and {} of memory are free here; use a smaller model.micro_batch_size, or "
+        "this run takes {} ({}), and {} of {} are free here; use a smaller model.micro_batch_size, or "
         "model.activations_checkpoint_granularity=full",
-        format_bytes(needed), fmt::join(parts, ", "), format_bytes(there.memory));
+        format_bytes(needed), fmt::join(parts, ", "), format_bytes(there.memory), memory_name(there));
 }
 
 }  // namespace trireme

@@ -2,10 +2,12 @@
 // for more memory than there is. That is said in one line, before data is opened or memory allocated.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/error.h"
 #include "comm/world.h"
 #include "config/settings.h"
@@ -19,11 +21,15 @@ struct DoesNotFit : UserError {
 
 struct Resources {
   int64_t ranks = 1;
-  int64_t memory = 0;  // bytes that a rank may still take; 0: not known
+  int64_t memory = 0;                  // bytes that a rank may still take where its model is; 0: not known
+  std::optional<int64_t> host_memory;  // where that is on a GPU: the host's, for what is kept there
 };
 
 // What one of several ranks finds: its share of the memory of its machine.
 Resources resources_of(const World& world);
+
+// What the model of a rank finds: its share of the memory of its GPU, or, where there is none, of its machine.
+Resources resources_of(const Backend& backend, const Resources& host, int ranks_per_device);
 
 // What a run keeps for its parameters.
 struct StateBytes {

@@ -20,6 +20,8 @@ std::vector<DeviceOffer> share_offers(World& world) {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const std::string own = fmt::format("{} {}", cuda_device_count(), visible != nullptr ? visible : "");
   Control& control = world.control();
+  if (world.size() == 1)
+    return {{.host = host_name(), .visible = visible != nullptr ? visible : "", .devices = cuda_device_count()}};
   const std::string all = control.share("devices", fmt::format("{}", fmt::join(control.gather("device", own), "\n")));
   std::vector<DeviceOffer> offers;
   std::istringstream lines(all);
@@ -42,14 +44,18 @@ std::unique_ptr<Backend> make_backend(const TrainerSettings& settings, int devic
   return std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
 }
 
+bool may_use_gpu(BackendKind asked) {
+  return (asked == BackendKind::cuda || asked == BackendKind::automatic) && cuda_device_count() > 0;
+}
+
 RankMachine::RankMachine(World& world, TrainerSettings settings) : world_(world) {
   const bool is_alone = world.size() == 1;
   const bool may_use_gpus = settings.backend == BackendKind::cuda || settings.backend == BackendKind::automatic;
-  if (!is_alone && may_use_gpus) {
-    choice_ = choose_device(share_offers(world), world.rank());
-    if (settings.backend == BackendKind::automatic)
-      settings.backend = choice_.groups == DeviceGroups::nccl ? BackendKind::cuda : BackendKind::cpu;
-  }
+  std::vector<DeviceOffer> offers;
+  if (may_use_gpus) offers = share_offers(world);
+  chosen_ = choose_backend(settings.backend, offers, cuda_obstacle());
+  settings.backend = chosen_.kind;
+  if (!is_alone && may_use_gpus) choice_ = choose_device(offers, world.rank());
   // Ranks of one machine share its cores, unless somebody bound them to their own or the recipe says how many each takes.
   if (settings.threads == 0 && !is_alone) settings.threads = threads_of(world.control().places(), world.rank());
   device_ = make_backend(settings, choice_.device);

@@ -9,10 +9,13 @@
 #include "comm/nccl_session.h"
 #include "comm/staged_backend.h"
 #include "config/settings.h"
+#include "train/backend_choice.h"
 
 namespace trireme {
 
 std::unique_ptr<Backend> make_backend(const TrainerSettings& settings, int device = 0);
+
+bool may_use_gpu(BackendKind asked);  // whether this process could: where a GPU is in view
 
 class RankMachine {
  public:
@@ -22,10 +25,12 @@ class RankMachine {
   Backend& backend() const { return staged_ ? *staged_ : *device_; }
   Mesh connect(const MeshPlace& place);  // all ranks together; what it returns goes before this object
   int ranks_per_device() const { return choice_.sharing; }
+  const BackendChoice& chosen() const { return chosen_; }
   std::string communication_text() const;  // how device memory travels; empty where there is nothing to say
 
  private:
   World& world_;
+  BackendChoice chosen_;
   DeviceChoice choice_;
   std::unique_ptr<Backend> device_;
   std::unique_ptr<StagedBackend> staged_;

@@ -69,7 +69,7 @@ Trainer::Trainer(RunRequest request, World& world)
   const ExpManagerSettings& logs = settings_.exp_manager;
   if (model_.fp8.enabled && !backend_->has_fp8())
     throw DoesNotFit("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
-                    backend_->description());
+                     backend_->description());
   for (const auto& [asked, key] : {std::pair{model_.cuda_graph == CudaGraph::yes, "model.enable_cuda_graph=true"},
                                    std::pair{model_.profile.enabled, "model.nsys_profile.enabled=true"}})
     if (asked && backend_->device_name().empty())
@@ -84,19 +84,21 @@ Trainer::Trainer(RunRequest request, World& world)
     require_same_parameters(*named.checkpoint, m, "model.restore_from_path=" + named.checkpoint->folder.string());
     restored_ = std::move(named.checkpoint);
   }
+  const Resources host = resources_of(world_), device = resources_of(*backend_, host, machine_.ranks_per_device());
+  if (world_.size() == 1) require_fit(settings_, device);  // several ranks have a part of the model each
   // First, because it is quick: indexing the samples of a long run takes a while.
   plan_ = plan_memory(engine_settings(settings_), *backend_, micro_batches_of(m.global_batch_size), place_);
   if (settings_.exp_manager.create_checkpoint_callback) other_memory_.emplace_back("checkpoint copy", plan_.checkpoint_copy);
   auto memory = plan_.rows();
-  if (const auto device = backend_->device_memory()) {
-    require_memory(memory, {.ranks = 1, .memory = (device->total - device->used) / machine_.ranks_per_device()});
-    require_memory(other_memory_, resources_of(world_));
-    other_memory_ = {{"driver and libraries", device->used}};  // the rest is in the host's memory
+  if (const auto used = backend_->device_memory()) {
+    require_memory(memory, device);
+    require_memory(other_memory_, host);
+    other_memory_ = {{"driver and libraries", used->used}};  // the rest is in the host's memory
     open_data();
     return;
   }
   memory.insert(memory.end(), other_memory_.begin(), other_memory_.end());
-  require_memory(memory, resources_of(world_));
+  require_memory(memory, host);
   open_data();
   // What the program still grows by: code not yet touched, stacks of its threads, log buffers. Measured: 5 to 9 MiB.
   constexpr int64_t kLaterGrowth = int64_t{6} << 20;
@@ -185,6 +187,8 @@ void Trainer::announce() {
   const Dims d = dims_of(model_, model_.micro_batch_size, model_.encoder_seq_length);
   const auto table = parameter_table(model_);
   say(fmt::format("trireme {} ({})  {}", kVersion, kCommit, backend_->description()));
+  say("backend " + machine_.chosen().text());
+  if (const std::string& warning = machine_.chosen().warning; !warning.empty() && is_first()) warn(warning);
   say(fmt::format("model   {} parameters: {}, {} wide, {}, vocabulary {} (padded to {}), sequence {}, {}",
                   format_count(static_cast<double>(parameter_count(table))), plural(d.L, "layer"), d.C, plural(d.H, "head"), d.V,
                   d.V_padded, d.T, precision_text(settings_)));

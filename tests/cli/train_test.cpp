@@ -56,6 +56,13 @@ TEST_F(TrainTest, HeadsThatAreTooWideAreRefused) {
   EXPECT_EQ(run_program(train("run", "model.kv_channels=300 trainer.backend=reference trainer.max_steps=1")).status, 0);
 }
 
+TEST_F(TrainTest, SaysWhatItComputesOnAndWhy) {
+  const auto result = run_program(train("run", "trainer.backend=cpu --dry-run"));
+  EXPECT_TRUE(contains(result.output, "\nbackend cpu: trainer.backend=cpu\n"));
+  const auto automatic = run_program(train("run", "--dry-run"));
+  EXPECT_TRUE(contains(automatic.output, "\nbackend c"));
+}
+
 TEST_F(TrainTest, TraceShowsWhereTheTimeOfAStepGoes) {
   const auto result = run_program(train("run", "trainer.max_steps=8 --trace-ops"));
   ASSERT_EQ(result.status, 0) << result.output;

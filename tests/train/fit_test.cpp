@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/forwarding_backend.h"
+#include "backend/reference/reference_backend.h"
 #include "config/user_error.h"
+#include "support/temporary_folder.h"
 
 namespace trireme {
 namespace {
@@ -43,6 +46,35 @@ TEST(FitTest, MemoryIsComparedToTheByte) {
   EXPECT_EQ(answer(without_checkpoints, {.ranks = 1, .memory = training - 1}),
             "weights, gradients and optimizer state of 125.3M parameters take 2.1 GiB, and 2.1 GiB of memory are free here; "
             "trireme recipes lists smaller models, or use fewer model.num_layers");
+}
+
+// A device with some memory, of which this program cannot have all.
+class DeviceWithMemory final : public ForwardingBackend {
+ public:
+  explicit DeviceWithMemory(Backend& inner) : ForwardingBackend(inner) {}
+  std::optional<DeviceMemory> device_memory() const override { return DeviceMemory{.used = 200, .total = 1000}; }
+};
+
+TEST(FitTest, TheMemoryIsThatOfTheDevice) {
+  ReferenceBackend host_backend;
+  const Resources host{.ranks = 4, .memory = 77, .host_memory = {}};
+  EXPECT_EQ(resources_of(host_backend, host, 1).memory, 77);
+  EXPECT_FALSE(resources_of(host_backend, host, 1).host_memory);
+  const DeviceWithMemory device(host_backend);
+  const Resources found = resources_of(device, host, 2);
+  EXPECT_EQ(found.ranks, 4);
+  EXPECT_EQ(found.memory, 400);  // shared by two ranks
+  EXPECT_EQ(found.host_memory, 77);
+}
+
+// The model must fit the GPU, the copy that checkpoints are saved from the host.
+TEST(FitTest, TheCopyIsInTheMemoryOfTheHost) {
+  const int64_t training = kParameters * 18, copy = kParameters * 12;
+  EXPECT_EQ(answer(small(), {.ranks = 1, .memory = training, .host_memory = copy}), "");
+  EXPECT_TRUE(
+      contains(answer(small(), {.ranks = 1, .memory = training - 1, .host_memory = 10 * copy}), "of GPU memory are free"));
+  EXPECT_TRUE(
+      contains(answer(small(), {.ranks = 1, .memory = 10 * training, .host_memory = copy - 1}), "checkpoint_callback=false"));
 }
 
 TEST(FitTest, RanksThatAreNotThere) {
