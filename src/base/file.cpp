@@ -136,6 +136,14 @@ void atomic_write(const std::filesystem::path& path, std::span<const std::byte> 
   sync_folder(folder_of(path));
 }
 
+std::filesystem::path numbered_name(const std::filesystem::path& path) {
+  for (int i = 1;; ++i)
+    if (std::filesystem::path name =
+            path.parent_path() / fmt::format("{}.{}{}", path.stem().string(), i, path.extension().string());
+        !std::filesystem::exists(name))
+      return name;
+}
+
 void create_folders(const std::filesystem::path& folder) {
   std::error_code error;
   if (folder.empty() || std::filesystem::is_directory(folder, error)) return;

@@ -59,6 +59,9 @@ std::string read_file(const std::filesystem::path& path, int64_t limit);
 // Whoever opens `path`, now or after a crash, sees the old contents or the new ones.
 void atomic_write(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
+// A name beside `path` that is free: metrics.1.csv, metrics.2.csv, ...
+std::filesystem::path numbered_name(const std::filesystem::path& path);
+
 void create_folders(const std::filesystem::path& folder);  // and those above it; durable
 void sync_folder(const std::filesystem::path& folder);     // the names in it survive a power cut
 void remove_tree(const std::filesystem::path& path);       // nothing there is fine

@@ -89,20 +89,18 @@ std::string build_id() {
   return id;
 }
 
-std::string command_line() {
+std::string shell_word(std::string_view word) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string line;
-  for (std::string word; std::getline(file, word, '\0');) {
-    if (!line.empty()) line += ' ';
-    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
-      line += word;
-      continue;
-    }
-    line += '\'';
-    for (const char c : word) line += c == '\'' ? "'\\''" : std::string(1, c);
-    line += '\'';
-  }
+  for (std::string word; std::getline(file, word, '\0');) line += (line.empty() ? "" : " ") + shell_word(word);
   return line;
 }
 

@@ -3,8 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace trireme {
+
+// A word as a shell takes it back: in quotes where it needs them.
+std::string shell_word(std::string_view word);
 
 // How this process was started, as one line that a shell would take; empty where the system does not tell.
 std::string command_line();

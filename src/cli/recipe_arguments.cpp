@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "base/process.h"
+
 namespace trireme {
 
 void RecipeArguments::add_to(CLI::App& command) {
@@ -37,10 +39,10 @@ ResolvedRecipe RecipeArguments::resolve(std::vector<std::string> more_overrides,
 
 std::string RecipeArguments::text() const {
   std::string line;
-  if (!config_path.empty()) line += fmt::format("--config-path {} ", config_path);
-  if (!config_name.empty()) line += fmt::format("--config-name {} ", config_name);
-  line += recipe;
-  for (const std::string& change : overrides) line += " " + change;
+  if (!config_path.empty()) line += fmt::format("--config-path {} ", shell_word(config_path));
+  if (!config_name.empty()) line += fmt::format("--config-name {} ", shell_word(config_name));
+  line += shell_word(recipe);
+  for (const std::string& change : overrides) line += " " + shell_word(change);
   return line;
 }
 

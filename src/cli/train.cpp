@@ -31,6 +31,7 @@ namespace {
 struct TrainArguments {
   RecipeArguments recipe;
   bool resume = false;
+  bool changed = false;
   bool dry_run = false;
   bool trace_ops = false;
   bool tune = false;
@@ -126,8 +127,9 @@ std::string command_of(const World& world, const TrainArguments& arguments) {
 
 // The options that change what a rank does, by name.
 std::vector<std::pair<std::string, bool>> options_of(const TrainArguments& arguments) {
-  return {{"--resume", arguments.resume},       {"--dry-run", arguments.dry_run}, {"--benchmark", arguments.benchmark},
-          {"--trace-ops", arguments.trace_ops}, {"--tune", arguments.tune},       {"--mllog", arguments.mllog}};
+  return {{"--resume", arguments.resume},       {"--changed", arguments.changed},     {"--dry-run", arguments.dry_run},
+          {"--benchmark", arguments.benchmark}, {"--trace-ops", arguments.trace_ops}, {"--tune", arguments.tune},
+          {"--mllog", arguments.mllog}};
 }
 
 // How the ranks meet, and what all of them must have been started with. A request with a mistake in it has no terms: the mistake
@@ -173,20 +175,22 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
   require_fit(settings, there);
   require_runnable(settings, world.size());
   world.set_timeout(std::chrono::seconds(settings.trainer.rank_timeout));
-  return std::make_unique<Trainer>(RunRequest{.settings = settings,
-                                              .settings_text = to_yaml(settings),
-                                              .notices = recipe.notices(arguments.recipe.detail()),
-                                              .logged_parameters = logged_parameters(settings),
-                                              .hparams_text = hparams_text(settings),
-                                              .recipe = arguments.recipe.recipe,
-                                              .command = command_of(world, arguments),
-                                              .arguments = command_line(),
-                                              .trace_ops = arguments.trace_ops ? TraceOps::yes : TraceOps::no,
-                                              .tune_products = arguments.tune ? TuneProducts::yes : TuneProducts::no,
-                                              .purpose = arguments.benchmark ? RunPurpose::benchmark : RunPurpose::training,
-                                              .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
-                                              .report_format = arguments.json ? ReportFormat::json : ReportFormat::text},
-                                   world);
+  return std::make_unique<Trainer>(
+      RunRequest{.settings = settings,
+                 .settings_text = to_yaml(settings),
+                 .notices = recipe.notices(arguments.recipe.detail()),
+                 .logged_parameters = logged_parameters(settings),
+                 .hparams_text = hparams_text(settings),
+                 .recipe = arguments.recipe.recipe,
+                 .command = command_of(world, arguments),
+                 .arguments = command_line(),
+                 .trace_ops = arguments.trace_ops ? TraceOps::yes : TraceOps::no,
+                 .tune_products = arguments.tune ? TuneProducts::yes : TuneProducts::no,
+                 .purpose = arguments.benchmark ? RunPurpose::benchmark : RunPurpose::training,
+                 .changed_settings = arguments.changed ? ChangedSettings::accepted : ChangedSettings::refused,
+                 .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
+                 .report_format = arguments.json ? ReportFormat::json : ReportFormat::text},
+      world);
 }
 
 // Until the ranks have met, a signal ends this process alone; then all of them leave together.
@@ -264,6 +268,8 @@ void add_train_command(CLI::App& app, int& status) {
                                          "           mpirun -n 4 trireme train demo model.tensor_model_parallel_size=2\n");
   arguments->recipe.add_to(*command);
   command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the newest run of this recipe");
+  command->add_flag("--changed", arguments->changed,
+                    "go on although settings that change the mathematics are not those of the checkpoint");
   command->add_flag("--dry-run", arguments->dry_run,
                     "check the recipe and the data, say what would happen and how much memory it takes, and stop");
   command->add_flag("--benchmark", arguments->benchmark,

@@ -171,6 +171,21 @@ const Tree* recipe_in(const Composition& composition) {
   return composition.is_launcher_tree ? composition.tree.find("training") : &composition.tree;
 }
 
+// The runs of a user's file are its own: a name that it only inherits would mix them with those of the recipe it extends.
+// Nothing where the file or the command line gives the name, for shipped recipes, and for files of a launcher's tree.
+std::optional<std::string> name_after_file(const std::string& name_or_path, const Composition& composition) {
+  std::error_code failed;
+  const bool is_shipped = !looks_like_path(name_or_path) && !find_shipped(name_or_path).empty();
+  if (is_shipped || composition.is_launcher_tree || !fs::is_regular_file(name_or_path, failed)) return std::nullopt;
+  const auto is_own = [&](const char* key) {
+    const Tree* name = composition.tree.find(key);
+    if (name == nullptr || name->is_null()) return false;
+    return name->origin.file == nullptr || name->origin.line == 0 || *name->origin.file == name_or_path;
+  };
+  if (is_own("exp_manager.name") || is_own("run.name")) return std::nullopt;
+  return fs::path(name_or_path).stem().string();
+}
+
 std::string summary_of(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -247,11 +262,13 @@ ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector
   Composition composition = compose_recipe(name, std::move(changes));
   apply_changes(composition);
   if (const Tree* given = recipe_in(composition)) check_given_values(*given);
+  const std::optional<std::string> own_name = name_after_file(name, composition);
   const References references = resolve_references(composition);
   LauncherRequest launcher = read_launcher_request(composition.tree, composition.choice("cluster"));
   const Tree* resolved = recipe_in(composition);
   Tree recipe = resolved == nullptr ? Tree(Tree::Map{}) : Tree(*resolved);
   ReadSettings read = read_settings(recipe);
+  if (own_name) read.settings.exp_manager.name = *own_name;
   if (validation == Validation::now) validate(read.settings);
   std::vector<IdleKey> ignored = without_used(std::move(read.ignored_keys), recipe, references);
   return {std::move(recipe), std::move(read.settings), std::move(ignored), std::move(launcher)};

@@ -121,9 +121,7 @@ void keep_aside_unless_ours(const std::filesystem::path& path) {
   if (file.size() == 0) return;
   if (file.size() >= static_cast<int64_t>(line.size())) file.read_at(0, std::as_writable_bytes(std::span(line)));
   if (line == CsvSink::header()) return;
-  std::filesystem::path aside;
-  for (int i = 1; aside.empty() || std::filesystem::exists(aside); ++i)
-    aside = path.parent_path() / fmt::format("{}.{}{}", path.stem().string(), i, path.extension().string());
+  const std::filesystem::path aside = numbered_name(path);
   std::error_code error;
   std::filesystem::rename(path, aside, error);
   if (error)

@@ -4,11 +4,15 @@
 
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "telemetry/json_text.h"
 
 namespace trireme {
@@ -39,13 +43,27 @@ std::optional<int64_t> step_of(std::string_view line) {
   return is_number ? std::optional(step) : std::nullopt;
 }
 
+// A run that begins leaves the records of another one alone: they go on under another name, dllogger.1.json.
+std::string without_earlier_run(const std::string& path, int64_t first_step) {
+  std::ifstream file(path);
+  std::string line;
+  bool has_steps = false;
+  while (first_step == 0 && !has_steps && std::getline(file, line)) has_steps = step_of(line).has_value();
+  if (!has_steps) return path;
+  const std::filesystem::path aside = numbered_name(path);
+  std::error_code error;
+  std::filesystem::rename(path, aside, error);
+  if (error) throw Failure("cannot rename {}, the log of another run, to {}: {}", path, aside.string(), error.message());
+  return path;
+}
+
 }  // namespace
 
 // ----------------------------------------------------------------------------------------------------------------- file
 
 DlloggerSink::DlloggerSink(const std::string& path, const DlloggerOptions& options, const LoggedParameters& parameters,
                            Notify notify, const Clock& clock)
-    : options_(options), clock_(clock), file_(path, std::move(notify)), elapsed_(clock) {
+    : options_(options), clock_(clock), file_(without_earlier_run(path, options.first_step), std::move(notify)), elapsed_(clock) {
   file_.keep_lines(
       [&](std::string_view line) { return options.first_step > 0 && step_of(line).value_or(-1) < options.first_step; });
   if (file_.size() > 0) return;

@@ -30,7 +30,8 @@ class DlloggerSink final : public Sink {
  public:
   // Lines of steps before first_step that the file already has are kept. Lines of first_step and later are taken out, because
   // those steps are made again from the checkpoint: each step is in the file once, with the values that led to the weights
-  // there are. So a run that starts at 0 starts the file anew. A last line that was torn goes too.
+  // there are. A last line that was torn goes too. A run that starts at 0 begins a new file; one with steps of another run is
+  // renamed.
   DlloggerSink(const std::string& path, const DlloggerOptions& options, const LoggedParameters& parameters, Notify notify,
                const Clock& clock = system_clock());
 

@@ -21,10 +21,7 @@ constexpr int64_t kLargestCopy = int64_t{64} << 20;
 void write_keeping_older(const fs::path& path, const std::string& text) {
   if (fs::exists(path)) {
     if (read_file(path, kLargestCopy) == text) return;
-    fs::path older;
-    for (int i = 1; older.empty() || fs::exists(older); ++i)
-      older = path.parent_path() / fmt::format("{}.{}{}", path.stem().string(), i, path.extension().string());
-    fs::copy_file(path, older);
+    fs::copy_file(path, numbered_name(path));
   }
   atomic_write(path, bytes_of(text));
 }

@@ -72,6 +72,34 @@ fs::path next_free(const fs::path& path) {
   return free;
 }
 
+bool is_archive(const std::string& name) {
+  constexpr std::string_view kPrefix = "run_";
+  return name.starts_with(kPrefix) && name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
+}
+
+void archive_earlier_run(const fs::path& folder) {
+  fs::path archive;
+  for (int i = 0; archive.empty() || fs::exists(archive); ++i) archive = folder / fmt::format("run_{}", i);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (const std::string name = entry.path().filename().string(); name != ".lock" && name != "checkpoints" && !is_archive(name))
+      files.push_back(entry.path());
+  std::error_code error;
+  create_folders(archive);
+  for (const fs::path& file : files) {
+    fs::rename(file, archive / file.filename(), error);
+    if (error) throw Failure("cannot move {} of an earlier run to {}: {}", file.string(), archive.string(), error.message());
+  }
+}
+
+// When the newest checkpoint below a folder of a run was written; the earliest time there is if it has none.
+fs::file_time_type newest_checkpoint_time(const fs::path& run) {
+  const std::vector<int64_t> steps = checkpoint_steps(run / "checkpoints");
+  std::error_code ignored;
+  return steps.empty() ? fs::file_time_type::min()
+                       : fs::last_write_time(run / "checkpoints" / checkpoint_name(steps.back()), ignored);
+}
+
 }  // namespace
 
 RunFolder RunFolder::choose(const ExpManagerSettings& settings, Resume resume) {
@@ -91,9 +119,12 @@ RunFolder RunFolder::choose(const ExpManagerSettings& settings, Resume resume) {
   return checked(std::move(fresh), settings, Resume::no);
 }
 
-// A DLLogger file outside the folder may be that of another run.
+// A DLLogger file outside the folder may be that of another run. In a folder that another run makes meanwhile there may be one
+// too; then claim() takes the next name.
 RunFolder RunFolder::checked(RunFolder folder, const ExpManagerSettings& settings, Resume resume) {
   const fs::path file = folder.dllogger(settings);
+  const bool is_inside = *file.lexically_relative(folder.path_).begin() != "..";
+  if (is_inside && folder.name_ == Name::generated) return folder;
   if (resume == Resume::no && settings.create_dllogger_logger && fs::exists(file))
     throw UserError("exp_manager.dllogger_logger_kwargs.json_file={} is there already; choose another", file.string());
   return folder;
@@ -114,6 +145,7 @@ void RunFolder::claim() {
   lock_ = std::shared_ptr<void>(nullptr, [descriptor](void*) { ::close(descriptor); });
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0)
     throw UserError("{} is in use by another process; wait for it or choose another folder", path_.string());
+  if (holds_a_run(path_) && !has_checkpoint(path_)) archive_earlier_run(path_);
 }
 
 // NeMo's own default for the file is ./dllogger.json, which its launchers then replace by the path of the rank.
@@ -128,9 +160,12 @@ fs::path find_checkpoints(const fs::path& named) {
   if (step_of(named.filename().string())) return named.parent_path();
   if (!checkpoint_steps(named).empty()) return named;
   if (has_checkpoint(named)) return named / "checkpoints";
-  for (const fs::path& run : runs_newest_first(named))
-    if (has_checkpoint(run)) return run / "checkpoints";
-  throw UserError("no checkpoint in {}", named.string());
+  // A folder of runs, or of such folders: runs/demo, or runs.
+  std::vector<fs::path> runs = runs_newest_first(named);
+  for (const fs::path& group : runs_newest_first(named)) std::ranges::copy(runs_newest_first(group), std::back_inserter(runs));
+  std::erase_if(runs, [](const fs::path& run) { return !has_checkpoint(run); });
+  if (runs.empty()) throw UserError("no checkpoint in {}, nor in the runs below it", named.string());
+  return *std::ranges::max_element(runs, {}, newest_checkpoint_time) / "checkpoints";
 }
 
 NewestCheckpoint open_named_checkpoint(const fs::path& named) {

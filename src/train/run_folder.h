@@ -24,8 +24,12 @@ class RunFolder {
   static RunFolder shared(std::filesystem::path path) { return {std::move(path), Name::given}; }
 
   // Makes the folder and keeps other processes out. UserError if one is in already. A new folder that another run has made since
-  // it was chosen is left to that run, and the next name taken.
+  // it was chosen is left to that run, and the next name taken. What an earlier run without a checkpoint has left in the folder
+  // moves to run_0, run_1, ... in it, as NeMo does: this one begins with the first step.
   void claim();
+
+  // The folder that runs to resume were looked for in: this one, or that of all runs of the name.
+  std::filesystem::path searched() const { return name_ == Name::generated ? path_.parent_path() : path_; }
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
@@ -44,8 +48,8 @@ class RunFolder {
   std::shared_ptr<void> lock_;
 };
 
-// Where to look for checkpoints when a user names a run: the run's folder, its checkpoints folder, or a folder of runs (the
-// newest).
+// Where to look for checkpoints when a user names a run: the run's folder, its checkpoints folder, or a folder of runs, or of
+// folders of runs (the one with the newest checkpoint).
 std::filesystem::path find_checkpoints(const std::filesystem::path& named);
 
 // The checkpoint that a user names: itself, or the newest whole one of a run. `skipped` says why newer ones were passed over.

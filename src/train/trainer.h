@@ -26,6 +26,7 @@ enum class TraceOps : uint8_t { no, yes };
 enum class TuneProducts : uint8_t { no, yes };
 enum class RunPurpose : uint8_t { training, benchmark };  // how the run ends: with a model, or with a report of its speed
 enum class Mllog : uint8_t { no, yes };
+enum class ChangedSettings : uint8_t { refused, accepted };  // where they change the mathematics of a run that is resumed
 enum class ReportFormat : uint8_t { text, json };
 
 struct RunRequest {
@@ -40,6 +41,7 @@ struct RunRequest {
   TraceOps trace_ops = TraceOps::no;              // whether a few steps are traced op by op
   TuneProducts tune_products = TuneProducts::no;  // whether their plans are compared in the steps
   RunPurpose purpose = RunPurpose::training;
+  ChangedSettings changed_settings = ChangedSettings::refused;
   Mllog mllog = Mllog::no;                          // whether MLPerf's log lines are written
   ReportFormat report_format = ReportFormat::text;  // of what is printed at the end
 };
@@ -65,6 +67,8 @@ class Trainer {
   std::string data_text() const;
   std::string layout_lines();  // the mesh, and what each rank holds of the model and where
   RunFolder choose_folder();
+  void require_run_to_resume() const;
+  void require_same_mathematics();
   void claim_folder();
   void start();  // allocates, then initialises or loads
   bool load_checkpoint_if_there();

@@ -34,6 +34,15 @@ void print_to_stderr(Severity severity, std::string_view text) {
   std::fputs((message_text(severity, text, terminal.columns, terminal) + "\n").c_str(), stderr);
 }
 
+// The change that gives the same recipe another folder, where it names its own: this run's logs stay.
+std::string elsewhere(const ExpManagerSettings& logs) {
+  const auto change = [](const char* key, const std::string& value) {
+    return " " + shell_word(fmt::format("exp_manager.{}={}-trace", key, value));
+  };
+  if (!logs.explicit_log_dir.empty()) return change("explicit_log_dir", logs.explicit_log_dir);
+  return logs.version.empty() ? "" : change("version", logs.version);
+}
+
 }  // namespace
 
 void Trainer::tell(Severity severity, std::string_view text) {
@@ -123,11 +132,11 @@ void Trainer::close_logs(const RunEnding& ending) {
 // ------------------------------------------------------------------------------------------------------------------ end
 
 std::string Trainer::next_command(RunOutcome outcome) const {
-  if (writer_ == nullptr) return request_.command + " --trace-ops";
+  if (writer_ == nullptr) return request_.command + " --trace-ops" + elsewhere(settings_.exp_manager);
   if (outcome != RunOutcome::finished) return request_.command + " --resume";
   if (model_.data.data_impl == "text")
-    return fmt::format("trireme generate {} --prompt \"Once upon a time\"", folder_.path().string());
-  return fmt::format("tensorboard --logdir {}", folder_.path().string());
+    return fmt::format("trireme generate {} --prompt \"Once upon a time\"", shell_word(folder_.path().string()));
+  return fmt::format("tensorboard --logdir {}", shell_word(folder_.path().string()));
 }
 
 // What each rank used; on rank 0 of all of them, elsewhere of none.
@@ -179,7 +188,8 @@ BenchmarkFacts Trainer::benchmark_facts() const {
 void Trainer::report(const Summary& summary) {
   const bool is_benchmark = request_.purpose == RunPurpose::benchmark;
   const nlohmann::ordered_json json = is_benchmark ? benchmark_json(benchmark_facts(), summary) : summary.json();
-  write_report(summary.json(), folder_.summary().string(), telemetry_->notify());
+  const bool is_news = summary.steps > 0 || !std::filesystem::exists(folder_.summary());  // not of a run that was finished before
+  if (is_news) write_report(summary.json(), folder_.summary().string(), telemetry_->notify());
   if (is_benchmark) write_report(json, folder_.file("benchmark.json").string(), telemetry_->notify());
   if (request_.report_format == ReportFormat::json)
     print_json(json);

@@ -11,6 +11,7 @@
 #include "train/batch_ramp.h"
 #include "train/engine_checkpoint.h"
 #include "train/fit.h"
+#include "train/resume_check.h"
 #include "train/run_files.h"
 #include "train/run_size.h"
 #include "train/trainer.h"
@@ -76,6 +77,8 @@ Trainer::Trainer(RunRequest request, World& world)
       throw DoesNotFit("{} needs a GPU, and this run is on {}; use false", key, backend_->description());
   if (request_.tune_products == TuneProducts::yes) start_tuning();
   require_files_to_copy(logs);
+  require_run_to_resume();
+  if (is_first()) require_same_mathematics();
   require_resumable();
   const ModelSettings& m = model_;
   if (!m.restore_from_path.empty()) {
@@ -106,14 +109,8 @@ Trainer::Trainer(RunRequest request, World& world)
 }
 
 void Trainer::require_resumable() {
-  const ExpManagerSettings& logs = settings_.exp_manager;
-  if (!logs.resume_if_exists) return;
+  if (!settings_.exp_manager.resume_if_exists) return;
   const std::vector<int64_t> steps = checkpoint_steps(folder_.checkpoints());
-  if (steps.empty() && !logs.resume_ignore_no_checkpoint)
-    throw UserError(
-        "there is no checkpoint in {} to resume from; leave out --resume, or set "
-        "exp_manager.resume_ignore_no_checkpoint=true to start anew",
-        folder_.checkpoints().string());
   if (steps.empty()) return;
   StoredCheckpoint newest;
   try {
@@ -136,6 +133,35 @@ void Trainer::start_tuning() {
   require(mesh_.size() == 1, "a run of one rank", fmt::format("has {}", mesh_.size()));
   require(model_.cuda_graph != CudaGraph::no, "CUDA graphs", "has model.enable_cuda_graph=false");
   backend_->tune_repeated_work();
+}
+
+void Trainer::require_run_to_resume() const {
+  const ExpManagerSettings& logs = settings_.exp_manager;
+  if (!logs.resume_if_exists || logs.resume_ignore_no_checkpoint || !checkpoint_steps(folder_.checkpoints()).empty()) return;
+  const std::string searched = folder_.searched().string();
+  throw UserError("{} to resume; leave out --resume, or set exp_manager.resume_ignore_no_checkpoint=true to start anew",
+                  std::filesystem::exists(searched) ? fmt::format("there is no checkpoint in {}", searched)
+                                                    : fmt::format("there is no run {}, so no checkpoint", searched));
+}
+
+// A checkpoint that cannot be read is said when it is loaded.
+void Trainer::require_same_mathematics() {
+  if (!settings_.exp_manager.resume_if_exists) return;
+  std::optional<StoredCheckpoint> newest;
+  try {
+    newest = find_latest(folder_.checkpoints()).checkpoint;
+  } catch (const Failure&) {
+    return;
+  }
+  if (!newest || newest->manifest.info.state.contains(kWeightsOnly)) return;
+  const CheckpointInfo& info = newest->manifest.info;
+  const std::vector<std::string> changed = changed_mathematics(info.settings, request_.settings_text);
+  if (changed.empty()) return;
+  const std::string line =
+      fmt::format("{} was trained with other settings: {}", folder_.path().string(), fmt::join(changed, ", "));
+  if (request_.changed_settings == ChangedSettings::accepted) return warn(line);
+  throw UserError("{}; give --changed to go on from its step {} all the same, or name a run of its own with exp_manager.name",
+                  line, info.step);
 }
 
 RunFolder Trainer::choose_folder() {
