@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/crc32c.h"
 #include "base/units.h"
 #include "data/prepare/tar_reader.h"
 
@@ -36,42 +37,67 @@ int64_t count_lines(const char* at, const char* end) {
   return lines;
 }
 
+[[noreturn]] void throw_changed(const std::string& name) {
+  throw UserError("{}: it has changed since the unfinished run read it; remove the working folder to start again", name);
+}
+
 }  // namespace
 
 std::string too_long_to_cut(int64_t bytes) {
   return fmt::format("a single word of more than {}; give more --memory", format_bytes(bytes));
 }
 
-bool BlockReader::read(const InputFile& file, const Unit& unit, const Position& from) {
+bool BlockReader::read(const InputFile& file, const Unit& unit, const Position& from, const PassedChecksums& passed) {
   at_ = from;
   skip_blocks_ = from.block;
+  passed_ = passed;
+  unit_bytes_ = 0;
   tail_.clear();
   in_document_ = false;
   searched_ = 0;
   line_limit_ = kNoLimit;
   try {
-    if (file.wrapping.compression == Compression::none && file.wrapping.content == Content::json_lines) {
-      read_plain_lines(file, unit);
-      return true;
-    }
-    at_ = {.unit = from.unit};
-    std::unique_ptr<ByteSource> source;
-    try {
-      source = open_file_source(file.path, unit.begin, unit.end, bytes_read_);
-    } catch (const InputError& error) {
-      give_up(file.path, Finding::unreadable_file, error.what());
-      return true;
-    }
-    try {
-      read_wrapped(*source, file.path, file.wrapping);
-      if (block_ != nullptr) put_block(0, 0);
-    } catch (const InputError& error) {
-      give_up(file.path, Finding::damaged_stream, error.what());
-    }
+    read_unit(file, unit);
     return true;
   } catch (const Stopped&) {
     return false;
   }
+}
+
+void BlockReader::read_unit(const InputFile& file, const Unit& unit) {
+  const bool is_lines = file.wrapping.content == Content::json_lines;
+  if (file.wrapping.compression == Compression::none && is_lines)
+    read_plain_lines(file, unit);
+  else
+    read_stream(file, unit);
+  if (at_.block < skip_blocks_) throw_changed(file.path);
+  // An empty text is a document; elsewhere nothing tells of a file that has none.
+  const bool is_whole_file = unit.begin == 0 && unit.end == file.bytes;
+  if (unit_bytes_ > 0 || !is_whole_file || skip_blocks_ > 0 || !(is_lines || file.wrapping.content == Content::tar)) return;
+  open_block(Content::json_lines, file.path);
+  block_->tally.add(Finding::empty_file, 1, [&] { return file.path; });
+  put_block(0, 0);
+}
+
+void BlockReader::read_stream(const InputFile& file, const Unit& unit) {
+  at_ = {.unit = at_.unit};
+  std::unique_ptr<ByteSource> source;
+  try {
+    source = open_file_source(file.path, unit.begin, unit.end, bytes_read_);
+  } catch (const InputError& error) {
+    return give_up(file.path, Finding::unreadable_file, error.what());
+  }
+  try {
+    read_wrapped(*source, file.path, file.wrapping);
+    if (block_ != nullptr) put_block(0, 0);
+  } catch (const InputError& error) {
+    give_up(file.path, Finding::damaged_stream, error.what());
+  }
+}
+
+// The blocks that an earlier run has finished must be what they were.
+void BlockReader::compare_passed(const std::string& name) {
+  if (at_.block == skip_blocks_ && passed_.before != passed_.after) throw_changed(name);
 }
 
 void BlockReader::read_wrapped(ByteSource& source, const std::string& name, Wrapping wrapping) {
@@ -284,8 +310,11 @@ void BlockReader::put_block(int64_t consumed, int64_t lines) {
   at_.byte += consumed;
   if (at_.line > 0) at_.line += lines;
   block_->next = at_;
+  unit_bytes_ += static_cast<int64_t>(block_->bytes.size());
   Block* const finished = std::exchange(block_, nullptr);
-  if (finished != &passed_over_) sink_.put(finished);
+  if (finished != &passed_over_) return sink_.put(finished);
+  passed_.before = crc32c(finished->bytes.bytes(), passed_.before);
+  compare_passed(finished->name);
 }
 
 void BlockReader::give_up(const std::string& name, Finding finding, const char* what) {

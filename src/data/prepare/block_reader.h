@@ -30,18 +30,27 @@ struct ReaderSettings {
 // What is said of text without a place to cut it in so many bytes.
 std::string too_long_to_cut(int64_t bytes);
 
+// Of the part's input, before a unit and at the place where reading goes on.
+struct PassedChecksums {
+  uint32_t before = 0, after = 0;
+};
+
 class BlockReader {
  public:
   BlockReader(const ReaderSettings& settings, BlockSink& sink, std::atomic<int64_t>& bytes_read)
       : settings_(settings), sink_(sink), bytes_read_(bytes_read) {}
 
-  // Puts the blocks of a unit from `from` on. What is wrong with the input is in the tallies of the blocks. False: the run is
-  // being stopped, and the unit is not read to its end.
-  bool read(const InputFile& file, const Unit& unit, const Position& from);
+  // Puts the blocks of a unit from `from` on. What is wrong with the input is in the tallies of the blocks. UserError if the
+  // blocks before `from` are read again and are not what they were. False: the run is being stopped, and the unit is not read to
+  // its end.
+  bool read(const InputFile& file, const Unit& unit, const Position& from, const PassedChecksums& passed = {});
 
  private:
   struct Stopped {};  // thrown when the sink has no more blocks to give
 
+  void read_unit(const InputFile& file, const Unit& unit);
+  void read_stream(const InputFile& file, const Unit& unit);
+  void compare_passed(const std::string& name);
   void read_wrapped(ByteSource& source, const std::string& name, Wrapping wrapping);
   void read_unknown(ByteSource& source, const std::string& name);
   void read_tar(ByteSource& source, const std::string& name);
@@ -68,6 +77,8 @@ class BlockReader {
   ByteBuffer tail_;         // what begins the next block
   Position at_;             // of the block being filled
   int64_t skip_blocks_ = 0;
+  PassedChecksums passed_;    // `before` grows with the blocks that are passed over
+  int64_t unit_bytes_ = 0;    // in the blocks of the unit
   int64_t line_limit_ = 0;    // lines that begin at this byte or later belong to another unit
   size_t searched_ = 0;       // bytes of the open piece that have no place to cut
   bool in_document_ = false;  // the open document of text has pieces in earlier blocks

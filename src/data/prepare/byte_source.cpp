@@ -34,6 +34,8 @@ class FileSource final : public ByteSource {
     return filled;
   }
 
+  void give_back(size_t bytes) override { bytes_read_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed); }
+
  private:
   [[noreturn]] void fail(const char* action) const {
     throw InputError("cannot be {}: {}", action, std::generic_category().message(errno));

@@ -24,6 +24,9 @@ class ByteSource {
 
   // Fills all of `to`, or less at the end of the bytes; returns how many.
   virtual size_t read(std::span<char> to) = 0;
+
+  // The last bytes that were read are not needed: they do not count as progress.
+  virtual void give_back(size_t /*bytes*/) {}
 };
 
 // A range of a file. `bytes_read` is kept up to date for whoever shows progress.

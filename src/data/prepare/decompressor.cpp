@@ -20,6 +20,7 @@ constexpr size_t kInputBytes = size_t{1} << 16;
 class Decompressor : public ByteSource {
  public:
   explicit Decompressor(ByteSource& source) : source_(source), buffer_(kInputBytes) {}
+  ~Decompressor() override { source_.give_back(input_.size()); }
 
   size_t read(std::span<char> to) final {
     size_t filled = 0;

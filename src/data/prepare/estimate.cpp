@@ -1,6 +1,7 @@
 #include "data/prepare/estimate.h"
 
 #include <algorithm>
+#include <map>
 
 #include "data/prepare/thread_time.h"
 
@@ -30,28 +31,51 @@ class SampleSink final : public BlockSink {
   int64_t left_ = kSampledBlocks;
 };
 
+Estimate estimate_kind(const Plan& plan, const ReaderSettings& settings, const std::vector<const Unit*>& all,
+                       BlockWorker& worker) {
+  Estimate sum;
+  std::atomic<int64_t> bytes_read{0};
+  const int64_t units = std::ssize(all), sampled = std::min(units, kSampledFiles);
+  const double start = thread_seconds();
+  for (int64_t i = 0; i < sampled; ++i) {
+    const Unit& unit = *all[static_cast<size_t>(i * units / sampled)];
+    SampleSink sink(worker, sum);
+    BlockReader(settings, sink, bytes_read).read(plan.files[unit.file], unit, {});
+  }
+  sum.core_seconds = thread_seconds() - start;
+  int64_t bytes = 0;
+  for (const Unit* unit : all) bytes += unit->end - unit->begin;
+  const double scale = static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(bytes_read.load(), 1));
+  return {.input_bytes = sum.input_bytes * scale,
+          .tokens = sum.tokens * scale,
+          .documents = sum.documents * scale,
+          .core_seconds = sum.core_seconds * scale};
+}
+
 }  // namespace
+
+Estimate& Estimate::operator+=(const Estimate& other) {
+  input_bytes += other.input_bytes;
+  tokens += other.tokens;
+  documents += other.documents;
+  core_seconds += other.core_seconds;
+  return *this;
+}
 
 Estimate estimate_work(const Plan& plan, const PipelineSettings& settings, const Tokenizer& tokenizer) {
   WorkerSettings worker_settings = settings.worker;
   worker_settings.on_error = OnError::skip;
   worker_settings.type = TokenType::int32;
   BlockWorker worker(worker_settings, tokenizer);
-  Estimate sum;
-  std::atomic<int64_t> bytes_read{0};
-  const int64_t units = std::ssize(plan.units), sampled = std::min(units, kSampledFiles);
-  const double start = thread_seconds();
-  for (int64_t i = 0; i < sampled; ++i) {
-    const Unit& unit = plan.units[static_cast<size_t>(i * units / sampled)];
-    SampleSink sink(worker, sum);
-    BlockReader(settings.reader, sink, bytes_read).read(plan.files[unit.file], unit, {});
+  // A byte of a compressed file stands for several of text, so each kind of file is scaled by itself.
+  std::map<std::pair<Compression, Content>, std::vector<const Unit*>> kinds;
+  for (const Unit& unit : plan.units) {
+    const Wrapping& wrapping = plan.files[unit.file].wrapping;
+    kinds[{wrapping.compression, wrapping.content}].push_back(&unit);
   }
-  sum.core_seconds = thread_seconds() - start;
-  const double scale = static_cast<double>(plan.bytes()) / static_cast<double>(std::max<int64_t>(bytes_read.load(), 1));
-  return {.input_bytes = sum.input_bytes * scale,
-          .tokens = sum.tokens * scale,
-          .documents = sum.documents * scale,
-          .core_seconds = sum.core_seconds * scale};
+  Estimate sum;
+  for (const auto& [kind, units] : kinds) sum += estimate_kind(plan, settings.reader, units, worker);
+  return sum;
 }
 
 }  // namespace trireme::prepare

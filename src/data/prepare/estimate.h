@@ -9,9 +9,11 @@ struct Estimate {
   double input_bytes = 0;  // unfolded
   double tokens = 0, documents = 0;
   double core_seconds = 0;
+
+  Estimate& operator+=(const Estimate& other);
 };
 
-// Reads about a megabyte of each of a few files. What is wrong with them is left for the run itself to say.
+// Reads about two megabytes of each of a few files of every kind. What is wrong with them is left for the run itself to say.
 Estimate estimate_work(const Plan& plan, const PipelineSettings& settings, const Tokenizer& tokenizer);
 
 }  // namespace trireme::prepare

@@ -1,8 +1,10 @@
 #include "data/prepare/input_files.h"
 
 #include <glob.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -38,17 +40,29 @@ constexpr ContentRow kContents[] = {{".jsonl", Content::json_lines},
 InputFile input_file(const fs::path& path) {
   const auto wrapping = wrapping_of(path.filename().string());
   if (!wrapping) throw UserError("{}: its name does not say what it holds; known are {}", path.string(), kKnownNames);
-  std::error_code error;
-  const auto bytes = fs::file_size(path, error);
-  if (error) throw UserError("{}: cannot be read: {}", path.string(), error.message());
-  return {.path = path.string(), .wrapping = *wrapping, .bytes = static_cast<int64_t>(bytes)};
+  const auto stamp = find_stamp(path.string());
+  if (!stamp) throw UserError("{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
+  return {.path = path.string(), .wrapping = *wrapping, .bytes = stamp->bytes, .stamp = *stamp};
 }
 
-std::vector<fs::path> files_of_folder(const std::string& folder) {
+// Text that is there by name only would be missing from the output without a word.
+void refuse_dangling(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored))
+    throw UserError("{}: a link to {}, which is not there; remove the link or bring the file back", path.string(),
+                    fs::read_symlink(path, ignored).string());
+}
+
+std::vector<fs::path> files_of_folder(const std::string& folder, std::vector<std::string>& passed_over) {
   std::vector<fs::path> files;
   try {
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
-      if (entry.is_regular_file() && wrapping_of(entry.path().filename().string())) files.push_back(entry.path());
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_symlink() && entry.is_directory())
+        passed_over.push_back(entry.path().string() + ": a linked folder is not looked into; name it as an input of its own");
+      if (!wrapping_of(entry.path().filename().string())) continue;
+      refuse_dangling(entry.path());
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
   } catch (const fs::filesystem_error& error) {
     throw UserError("{}: cannot be listed: {}", error.path1().empty() ? folder : error.path1().string(), error.code().message());
   }
@@ -56,29 +70,34 @@ std::vector<fs::path> files_of_folder(const std::string& folder) {
   return files;
 }
 
-std::vector<fs::path> files_of_pattern(const std::string& pattern) {
+std::vector<fs::path> files_of_pattern(const std::string& pattern, std::vector<std::string>& passed_over) {
   glob_t found{};
   const std::unique_ptr<glob_t, decltype(&globfree)> found_owner(&found, &globfree);
   const int status = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   if (status != 0 && status != GLOB_NOMATCH) throw UserError("{}: cannot be searched for", pattern);
   std::vector<fs::path> files;
-  for (const char* path : std::span(found.gl_pathv, found.gl_pathc))
+  for (const char* path : std::span(found.gl_pathv, found.gl_pathc)) {
+    refuse_dangling(path);
     if (fs::is_regular_file(path)) files.emplace_back(path);
+    if (fs::is_directory(path))
+      passed_over.push_back(fmt::format("{}: a folder that matches {} is not looked into; name it as an input", path, pattern));
+  }
   if (files.empty()) throw UserError("{}: no file matches", pattern);
   return files;
 }
 
-std::vector<fs::path> files_of_entry(const std::string& entry) {
+std::vector<fs::path> files_of_entry(const std::string& entry, std::vector<std::string>& passed_over) {
   std::error_code error;
+  refuse_dangling(entry);
   const fs::file_status status = fs::status(entry, error);
-  if (fs::is_directory(status)) return files_of_folder(entry);
+  if (fs::is_directory(status)) return files_of_folder(entry, passed_over);
   if (status.type() != fs::file_type::not_found) {
     if (error) throw UserError("{}: cannot be read: {}", entry, error.message());
     if (!fs::is_regular_file(status)) throw UserError("{}: neither a file nor a folder", entry);
     return {entry};
   }
   if (entry.find_first_of("*?[") == std::string::npos) throw UserError("{}: no such file or folder", entry);
-  return files_of_pattern(entry);
+  return files_of_pattern(entry, passed_over);
 }
 
 std::optional<int64_t> to_number(std::string_view digits) {
@@ -111,10 +130,18 @@ std::optional<Wrapping> wrapping_of(std::string_view name) {
   return wrapping;
 }
 
-std::vector<InputFile> find_input_files(const std::vector<std::string>& entries) {
+std::optional<FileStamp> find_stamp(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return FileStamp{.bytes = status.st_size,
+                   .modified = status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec,
+                   .inode = status.st_ino};
+}
+
+std::vector<InputFile> find_input_files(const std::vector<std::string>& entries, std::vector<std::string>& passed_over) {
   std::vector<InputFile> files;
   for (const std::string& entry : entries) {
-    std::vector<fs::path> found = files_of_entry(entry);
+    std::vector<fs::path> found = files_of_entry(entry, passed_over);
     std::ranges::sort(found);
     std::ranges::transform(found, std::back_inserter(files), input_file);
   }

@@ -27,15 +27,27 @@ struct Wrapping {
 // Nothing for other names.
 std::optional<Wrapping> wrapping_of(std::string_view name);
 
+// What tells a file from another one of the same name without reading it.
+struct FileStamp {
+  int64_t bytes = 0;
+  int64_t modified = 0;  // nanoseconds since 1970
+  uint64_t inode = 0;
+
+  bool operator==(const FileStamp&) const = default;
+};
+std::optional<FileStamp> find_stamp(const std::string& path);  // nothing: it cannot be looked at, and errno says why
+
 struct InputFile {
   std::string path;
   Wrapping wrapping;
   int64_t bytes = 0;
+  FileStamp stamp{};
 };
 
 // Each entry is a file, a folder (all files in it and below whose names wrapping_of knows), or a glob pattern. Those of one entry
-// are sorted by path. UserError for an entry that gives nothing.
-std::vector<InputFile> find_input_files(const std::vector<std::string>& entries);
+// are sorted by path. UserError for an entry that gives nothing, and for a link to nothing. `passed_over` gets a line for each
+// folder that an entry leads to and that is not looked into.
+std::vector<InputFile> find_input_files(const std::vector<std::string>& entries, std::vector<std::string>& passed_over);
 
 // "0-29" or "0,3,5-7". UserError names the option.
 std::set<int64_t> parse_file_numbers(const std::string& text);

@@ -25,6 +25,8 @@ std::string line_of(const PartState& state) {
                      {"document_checksum", state.document_checksum},
                      {"open_tokens", state.open_tokens},
                      {"input_bytes", state.input_bytes},
+                     {"input_checksum", state.input_checksum},
+                     {"unit_checksum", state.unit_checksum},
                      {"text_bytes", state.text_bytes},
                      {"finished", state.finished},
                      {"tally", to_json(state.tally)}};
@@ -44,6 +46,8 @@ std::optional<PartState> state_of(std::string_view line) {
     fields.at("document_checksum").get_to(state.document_checksum);
     fields.at("open_tokens").get_to(state.open_tokens);
     fields.at("input_bytes").get_to(state.input_bytes);
+    fields.at("input_checksum").get_to(state.input_checksum);
+    fields.at("unit_checksum").get_to(state.unit_checksum);
     fields.at("text_bytes").get_to(state.text_bytes);
     fields.at("finished").get_to(state.finished);
     state.tally = tally_from_json(fields.at("tally"));
@@ -150,6 +154,7 @@ void PartWriter::write(Block& block) {
   }
   tokens_->write(block.tokens.bytes());
   documents_->write(std::as_bytes(lengths));
+  if (block.next.unit != state_.next.unit) state_.unit_checksum = state_.input_checksum;
   state_.next = block.next;
   state_.token_bytes += static_cast<int64_t>(block.tokens.size());
   state_.token_checksum = crc32c(block.tokens.bytes(), state_.token_checksum);
@@ -157,6 +162,7 @@ void PartWriter::write(Block& block) {
   state_.document_checksum = crc32c(std::as_bytes(lengths), state_.document_checksum);
   state_.open_tokens = open_tokens;
   state_.input_bytes += static_cast<int64_t>(block.bytes.size());
+  state_.input_checksum = crc32c(block.bytes.bytes(), state_.input_checksum);
   state_.text_bytes += block.text_bytes;
   state_.tally.add(block.tally);
   if (state_.token_bytes - on_their_way_ >= kSyncBytes) {

@@ -19,8 +19,10 @@ struct PartState {
   uint32_t token_checksum = 0;  // crc32c
   int64_t documents = 0;
   uint32_t document_checksum = 0;
-  int64_t open_tokens = 0;  // of a document that goes on in the next block
-  int64_t input_bytes = 0;  // unfolded
+  int64_t open_tokens = 0;      // of a document that goes on in the next block
+  int64_t input_bytes = 0;      // unfolded
+  uint32_t input_checksum = 0;  // of those bytes
+  uint32_t unit_checksum = 0;   // the same at the beginning of the unit that `next` is in
   int64_t text_bytes = 0;
   bool finished = false;
   Tally tally;

@@ -45,7 +45,8 @@ class Pipeline::Lane final : public BlockSink {
     for (int64_t unit = start.next.unit; whole && unit < part.end_unit - part.first_unit; ++unit) {
       const Unit& next = plan.units[static_cast<size_t>(part.first_unit + unit)];
       const Position from = unit == start.next.unit ? start.next : Position{.unit = unit};
-      whole = reader_.read(plan.files[next.file], next, from);
+      whole = reader_.read(plan.files[next.file], next, from, {start.unit_checksum, start.input_checksum});
+      if (whole) require_unchanged(plan.files[next.file]);
     }
     wait_until_written();
     if (whole && next_ == put_)
@@ -101,8 +102,15 @@ class Pipeline::Lane final : public BlockSink {
     progress.tokens += state.token_bytes / size_of(pipeline_.settings_.worker.type);
     progress.documents += state.documents;
     progress.input_bytes += state.input_bytes;
+    progress.earlier_input_bytes += state.input_bytes;
+    progress.earlier_tokens += state.token_bytes / size_of(pipeline_.settings_.worker.type);
     const int64_t end = state.finished ? part.end_unit : part.first_unit + state.next.unit;
     progress.bytes_read += pipeline_.plan_.bytes_of({.first_unit = part.first_unit, .end_unit = end});
+  }
+
+  static void require_unchanged(const InputFile& file) {
+    if (const auto now = find_stamp(file.path); now && *now != file.stamp)
+      throw UserError("{}: it changed while it was being read; wait until it is complete, and start again", file.path);
   }
 
   void wait_until_written() {

@@ -30,6 +30,7 @@ struct Progress {
   std::atomic<int64_t> bytes_read{0};   // of the files as they are
   std::atomic<int64_t> input_bytes{0};  // unfolded, of what is written
   std::atomic<int64_t> tokens{0}, documents{0};
+  std::atomic<int64_t> earlier_input_bytes{0}, earlier_tokens{0};  // of those, what an earlier run has done
 };
 
 struct StageTimes {  // seconds of CPU, over all threads

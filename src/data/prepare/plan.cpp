@@ -19,7 +19,6 @@ constexpr int64_t kRangeBytes = int64_t{4} << 30;  // of a file of plain lines
 constexpr int64_t kWorkersPerLane = 3;             // what one stream that is being unfolded keeps busy
 constexpr int64_t kPartsPerLane = 4;               // so that all end at about the same time
 constexpr int64_t kPlanVersion = 2;
-constexpr int64_t kMaxPlanBytes = int64_t{1} << 30;
 
 // Two tokenizers with the same checksum give the same tokens: it is over all their tokens and what becomes of a text with most
 // that patterns differ in.
@@ -75,19 +74,6 @@ std::vector<Part> group_units(const Plan& plan, int64_t count) {
   return parts;
 }
 
-json parts_to_json(const std::vector<Part>& parts) {
-  json ends = json::array();
-  for (const Part& part : parts) ends.push_back(part.end_unit);
-  return ends;
-}
-
-std::vector<Part> parts_from_json(const json& ends) {
-  std::vector<Part> parts;
-  int64_t first = 0;
-  for (const json& end : ends) parts.push_back({.first_unit = first, .end_unit = end}), first = end;
-  return parts;
-}
-
 // nanoGPT's way with a single text: the two sides of a character are a document each.
 void split_at_character(const PrepareSettings& settings, Plan& plan) {
   if (plan.files.size() != 1 || plan.files[0].wrapping.compression != Compression::none ||
@@ -125,7 +111,7 @@ std::vector<int64_t> Plan::parts_of(const Rank& rank) const {
 
 Plan make_plan(const PrepareSettings& settings, const Tokenizer& tokenizer, int64_t workers) {
   Plan plan;
-  plan.files = find_input_files(settings.inputs);
+  plan.files = find_input_files(settings.inputs, plan.passed_over);
   if (!settings.files.empty()) plan.files = select_files(plan.files, settings.files);
   plan.units = cut_into_units(plan.files, kRangeBytes);
   if (settings.format == OutputFormat::flat && settings.split_by == SplitBy::characters) split_at_character(settings, plan);
@@ -137,30 +123,6 @@ Plan make_plan(const PrepareSettings& settings, const Tokenizer& tokenizer, int6
   if (settings.rank.ranks > 1) parts = settings.rank.ranks * 4 * kPartsPerLane;
   plan.parts = group_units(plan, std::min(parts, std::ssize(plan.units)));
   return plan;
-}
-
-void enter_work_folder(Plan& plan) {
-  create_folders(plan.work_folder);
-  const std::filesystem::path path = plan.work_folder / "plan.json";
-  if (!std::filesystem::exists(path)) {
-    const json mine = {{"identity", plan.identity}, {"parts", parts_to_json(plan.parts)}};
-    const std::string text = json_text(mine, 1) + "\n";
-    // Of ranks that begin together the last one's stays; theirs are the same.
-    const std::filesystem::path temporary = partial_name(path);
-    File::create(temporary).write(text);
-    std::filesystem::rename(temporary, path);
-    sync_folder(plan.work_folder);
-    return;
-  }
-  const json found = try_parse_json(read_file(path, kMaxPlanBytes));
-  if (!found.is_object() || !found.contains("identity") || !found.contains("parts"))
-    throw UserError("{} cannot be read; remove the folder to start again", path.string());
-  for (const auto& [key, value] : plan.identity.items())
-    if (found["identity"].value(key, json()) != parse_json(json_text(value, kOneLine)))
-      throw UserError(
-          "{} holds an unfinished run with another value of '{}'; remove the folder to start again, or choose another --output",
-          plan.work_folder.string(), key);
-  plan.parts = parts_from_json(found["parts"]);
 }
 
 }  // namespace trireme::prepare

@@ -18,7 +18,8 @@ struct Plan {
   std::vector<Part> parts;
   int64_t lanes = 1;  // parts that are read at the same time by this process
   std::filesystem::path work_folder;
-  nlohmann::json identity;  // everything the output depends on, in a form that two runs can compare
+  std::vector<std::string> passed_over;  // what the inputs lead to and is not read, a line each
+  nlohmann::json identity;               // everything the output depends on, in a form that two runs can compare
 
   int64_t bytes_of(const Part& part) const;
   int64_t bytes() const;
@@ -27,9 +28,5 @@ struct Plan {
 };
 
 Plan make_plan(const PrepareSettings& settings, const Tokenizer& tokenizer, int64_t workers);
-
-// Makes the work folder, or finds in it the parts that an earlier run or another rank has chosen. UserError when what is there
-// belongs to another output.
-void enter_work_folder(Plan& plan);
 
 }  // namespace trireme::prepare

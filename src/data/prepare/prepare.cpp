@@ -1,9 +1,6 @@
 #include "data/prepare/prepare.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -16,10 +13,12 @@
 #include "base/units.h"
 #include "data/prepare/assemble.h"
 #include "data/prepare/estimate.h"
+#include "data/prepare/input_check.h"
 #include "data/prepare/memory_split.h"
 #include "data/prepare/pipeline.h"
 #include "data/prepare/progress_line.h"
 #include "data/prepare/report.h"
+#include "data/prepare/work_folder.h"
 
 namespace trireme::prepare {
 namespace {
@@ -44,25 +43,6 @@ void check_settings(const PrepareSettings& settings, const Tokenizer& tokenizer)
     throw UserError("--tokenizer {} has no token that ends documents; give --eod none", settings.tokenizer);
 }
 
-// A lock that a killed process does not leave behind. Where the file system has none, the run goes on without.
-class FolderLock {
- public:
-  FolderLock(const fs::path& path, const char* holder) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      ::close(descriptor_);
-      throw UserError("{}: {} is at work there; wait for its end", path.parent_path().string(), holder);
-    }
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-  ~FolderLock() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-
- private:
-  int descriptor_;
-};
-
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 // The nearest folder that is there, for asking about free space before anything is made.
@@ -84,30 +64,92 @@ class Preparation {
   }
 
   PrepareResult run() {
-    if (is_complete_already()) {
-      hooks_.tell(fmt::format("{} is complete already, from the same inputs and options", last_file(settings_).string()));
-      return {PrepareOutcome::complete, earlier_report_};
-    }
+    if (is_complete()) return {PrepareOutcome::complete, earlier_report_};
     if (!fs::exists(plan_.work_folder) && fs::exists(last_file(settings_)))
       throw UserError("{} is there already; remove it or choose another --output", last_file(settings_).string());
     const Estimate estimate = announce();
     if (settings_.dry_run == DryRun::yes) return {PrepareOutcome::planned, planned_report(estimate)};
-    enter_work_folder(plan_);
+    try {
+      return work();
+    } catch (const std::exception&) {
+      // Another rank may have finished everything, and taken the folder away.
+      if (settings_.rank.ranks == 1 || !is_complete()) throw;
+      return {PrepareOutcome::complete, earlier_report_};
+    }
+  }
+
+ private:
+  PrepareResult work() {
+    const std::set<size_t> differing = enter_work_folder(plan_);
     const FolderLock lock(plan_.work_folder / fmt::format("rank-{}.lock", settings_.rank.rank), "another process of this rank");
+    if (is_complete()) return {PrepareOutcome::complete, earlier_report_};  // by other ranks, since this one looked
+    check_inputs(differing);
     if (!prepare_parts()) return {PrepareOutcome::stopped, report({})};
     return finish();
   }
 
- private:
-  bool is_complete_already() {
+  // Whether the output is there, whole and made from these inputs; says so, and clears away what is left of its making.
+  // UserError if its files are not those that were written, or its inputs not those that were read.
+  bool is_complete() {
     const fs::path path = report_file(settings_);
     if (!fs::exists(path) || !fs::exists(last_file(settings_))) return false;
     earlier_report_ = try_parse_json(read_file(path, kMaxReportBytes));
     if (!earlier_report_.is_object()) return false;
     const json mine = parse_json(json_text(plan_.identity, kOneLine));
     if (earlier_report_.value("identity", json()) != mine) return false;
-    if (settings_.dry_run == DryRun::no) remove_tree(plan_.work_folder);  // what a killed run could not remove any more
+    require_output(earlier_report_);
+    require_same_inputs();
+    hooks_.tell(fmt::format("{} is complete, from the same inputs and options", last_file(settings_).string()));
+    if (settings_.dry_run == DryRun::no) remove_folder();
     return true;
+  }
+
+  // The files that a report names, as large as it says.
+  static void require_output(const json& report) {
+    for (const json& file : report.value("output", json::array())) {
+      const std::string path = file.at("file");
+      const auto stamp = find_stamp(path);
+      const int64_t bytes = file.at("bytes");
+      if (!stamp) throw UserError("{}: it is gone, though its report is there; remove the output and run again", path);
+      if (stamp->bytes != bytes)
+        throw UserError("{}: {} bytes, but its report says {}; remove the output and run again", path, stamp->bytes, bytes);
+    }
+  }
+
+  void require_same_inputs() {
+    const std::set<size_t> differing = files_that_differ(plan_.files, earlier_report_.value("stamps", json()));
+    if (differing.empty()) return;
+    Plan made = plan_;
+    made.parts.clear();
+    std::vector<std::optional<PartState>> states;
+    for (const json& part : earlier_report_.value("parts", json::array())) {
+      const int64_t first = made.parts.empty() ? 0 : made.parts.back().end_unit;
+      made.parts.push_back({.first_unit = first, .end_unit = part.at("end_unit")});
+      PartState& state = states.emplace_back(PartState{}).value();
+      state.finished = true;
+      state.input_checksum = part.at("input_checksum");
+    }
+    hooks_.tell(fmt::format("{} inputs have another time or place than when they were read; comparing what is in them",
+                            differing.size()));
+    if (const InputFile* changed = find_changed_input(made, differing, states, pipeline_settings().reader))
+      throw UserError("{}: {} was made from other contents of it; remove that or choose another --output", changed->path,
+                      last_file(settings_).string());
+  }
+
+  // Of an unfinished run: what its parts have read must still be there.
+  void check_inputs(const std::set<size_t>& differing) const {
+    if (differing.empty()) return;
+    std::vector<std::optional<PartState>> states(plan_.parts.size());
+    for (const int64_t part : plan_.parts_of(settings_.rank))
+      states[static_cast<size_t>(part)] = read_part_state(PartFiles::in(plan_.work_folder, part));
+    if (const InputFile* changed = find_changed_input(plan_, differing, states, pipeline_settings().reader))
+      throw UserError("{}: it has changed since the unfinished run in {} read it; remove that folder to start again",
+                      changed->path, plan_.work_folder.string());
+  }
+
+  void remove_folder() {
+    if (!remove_work_folder(plan_.work_folder))
+      hooks_.tell(fmt::format("{} cannot be removed; it is no longer needed", plan_.work_folder.string()));
   }
 
   PipelineSettings pipeline_settings() const {
@@ -128,6 +170,7 @@ class Preparation {
 
   // What it will read, write and take; UserError when the disk cannot hold it.
   Estimate announce() {
+    for (const std::string& line : plan_.passed_over) hooks_.tell(line);
     Estimate estimate = estimate_work(plan_, pipeline_settings(), tokenizer_);
     const double share = 1.0 / static_cast<double>(settings_.rank.ranks);
     const auto token_bytes = static_cast<int64_t>(estimate.tokens) * size_of(type_);
@@ -184,7 +227,8 @@ class Preparation {
     });
     usage_.pipeline_seconds = watch.seconds();
     usage_.times = pipeline.times();
-    usage_.input_bytes = pipeline.progress().input_bytes;
+    usage_.input_bytes = pipeline.progress().input_bytes - pipeline.progress().earlier_input_bytes;
+    usage_.tokens = pipeline.progress().tokens - pipeline.progress().earlier_tokens;
     usage_.bytes_read = pipeline.progress().bytes_read;
     return finished;
   }
@@ -201,7 +245,18 @@ class Preparation {
     return parts;
   }
 
+  // Nothing is called done that is not there: a folder that vanished has taken the work with it.
+  void require_own_parts() const {
+    for (const int64_t part : plan_.parts_of(settings_.rank)) {
+      const auto state = peek_part_state(PartFiles::in(plan_.work_folder, part));
+      if (!state || !state->finished)
+        throw Failure("{}: part {} is no longer there; the folder was changed while it was worked in: run again",
+                      plan_.work_folder.string(), part);
+    }
+  }
+
   PrepareResult finish() {
+    require_own_parts();
     const std::vector<FinishedPart> parts = finished_parts();
     if (parts.empty()) {
       hooks_.tell(fmt::format("rank {} of {} is done; the last rank to finish puts the output together", settings_.rank.rank,
@@ -215,15 +270,17 @@ class Preparation {
       hooks_.tell("all ranks are done; another one is putting the output together");
       return {PrepareOutcome::waiting, report(parts)};
     }
+    if (is_complete()) return {PrepareOutcome::complete, earlier_report_};  // by the rank that had the lock before
     const Stopwatch watch;
     const json files = assemble(
         {.prepare = settings_, .type = type_, .vocabulary = tokenizer_.vocabulary(), .memory = memory_.assemble_bytes}, parts);
     usage_.assemble_seconds = watch.seconds();
     json result = report(parts);
     result["output"] = files;
+    require_output(result);
     const std::string text = json_text(result, 1) + "\n";
     atomic_write(report_file(settings_), bytes_of(text));
-    remove_tree(plan_.work_folder);
+    remove_folder();
     return {PrepareOutcome::complete, result};
   }
 
@@ -232,6 +289,10 @@ class Preparation {
     json result = usage_report(usage_, settings_, type_);
     result["identity"] = plan_.identity;
     result["inputs"] = plan_.files.size();
+    result["stamps"] = stamps_to_json(plan_.files);
+    result["parts"] = json::array();
+    for (size_t i = 0; i < parts.size(); ++i)
+      result["parts"].push_back({{"end_unit", plan_.parts[i].end_unit}, {"input_checksum", parts[i].state.input_checksum}});
     result["lanes"] = plan_.lanes;
     add_totals(result, parts, type_);
     return result;

@@ -43,7 +43,10 @@ json usage_report(const Usage& usage, const PrepareSettings& settings, TokenType
                       {"parse", stage(usage.times.parse, usage.input_bytes)},
                       {"tokenize", stage(usage.times.tokenize, usage.input_bytes)},
                       {"write", stage(usage.times.write, usage.input_bytes)}};
-  if (usage.pipeline_seconds > 0) report["mb_per_second"] = static_cast<double>(usage.input_bytes) / 1e6 / usage.pipeline_seconds;
+  if (wall > 0) {
+    report["mb_per_second"] = static_cast<double>(usage.input_bytes) / 1e6 / wall;
+    report["tokens_per_second"] = static_cast<double>(usage.tokens) / wall;
+  }
   return report;
 }
 
@@ -66,11 +69,11 @@ void add_totals(json& report, const std::vector<FinishedPart>& parts, TokenType 
 
 std::string summary_of(const json& report) {
   const double wall = report.at("wall_seconds");
-  std::string text = fmt::format(
-      "{} documents, {} tokens ({}) from {} of input in {}: {:.1f} MB/s, {} tokens/s\n", report.at("documents").get<int64_t>(),
-      report.at("tokens").get<int64_t>(), report.at("token_type").get<std::string>(),
-      format_bytes(report.at("input_bytes").get<int64_t>()), format_duration(wall), report.value("mb_per_second", 0.0),
-      format_count(wall > 0 ? report.at("tokens").get<double>() / wall : 0));
+  std::string text = fmt::format("{} documents, {} tokens ({}) from {} of input in {}: {:.1f} MB/s, {} tokens/s\n",
+                                 report.at("documents").get<int64_t>(), report.at("tokens").get<int64_t>(),
+                                 report.at("token_type").get<std::string>(),
+                                 format_bytes(report.at("input_bytes").get<int64_t>()), format_duration(wall),
+                                 report.value("mb_per_second", 0.0), format_count(report.value("tokens_per_second", 0.0)));
   text += fmt::format("{:.2f} s wall, {:.2f} s user, {:.2f} s system, {:.0f} % CPU, {} of memory at most\n", wall,
                       report.at("user_seconds").get<double>(), report.at("system_seconds").get<double>(),
                       report.at("cpu_percent").get<double>(), format_bytes(report.at("peak_memory_bytes").get<int64_t>()));

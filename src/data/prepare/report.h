@@ -13,7 +13,8 @@ namespace trireme::prepare {
 struct Usage {
   double wall_seconds = 0, pipeline_seconds = 0, assemble_seconds = 0;
   StageTimes times;
-  int64_t input_bytes = 0, bytes_read = 0;
+  int64_t input_bytes = 0, tokens = 0;  // of this run, without what an earlier one has done
+  int64_t bytes_read = 0;
 };
 
 // Time, memory and the speed of every stage, of this process.

@@ -23,6 +23,7 @@ constexpr std::array<Row, static_cast<size_t>(Finding::count)> kRows{{
     {FindingKind::repair, "byte_order_mark", "byte order marks removed"},
     {FindingKind::note, "blank_line", "blank lines"},
     {FindingKind::note, "empty_document", "empty documents"},
+    {FindingKind::note, "empty_file", "empty files"},
 }};
 
 const Row& row_of(Finding finding) { return kRows[static_cast<size_t>(finding)]; }

@@ -21,6 +21,7 @@ enum class Finding : uint8_t {
   byte_order_mark,
   blank_line,
   empty_document,
+  empty_file,
   count,
 };
 
@@ -38,7 +39,7 @@ class Tally {
  public:
   struct Entry {
     int64_t count = 0;
-    std::string first;  // where it was met first, and what; empty for notes
+    std::string first;  // where it was met first, and what; empty for most notes
   };
 
   void add(Finding finding, int64_t count = 1) { at(finding).count += count; }

@@ -5,8 +5,10 @@
 
 #include <deque>
 
+#include "base/crc32c.h"
 #include "compress.h"
 #include "data/byte_tokenizer.h"
+#include "data/expect_user_error.h"
 #include "support/temporary_folder.h"
 
 namespace trireme::prepare {
@@ -35,11 +37,11 @@ InputFile file_of(const std::string& path) {
 }
 
 void read(Collector& collector, const InputFile& file, const Unit& unit, const Position& from = {},
-          const Tokenizer* cuts = &kBytes) {
+          const Tokenizer* cuts = &kBytes, const PassedChecksums& passed = {}) {
   std::atomic<int64_t> bytes_read{0};
   const ReaderSettings settings{
       .line_bytes = kLineBytes, .uncut_bytes = kUncutBytes, .decompressor_bytes = 1 << 23, .cuts = cuts};
-  EXPECT_TRUE(BlockReader(settings, collector, bytes_read).read(file, unit, from));
+  EXPECT_TRUE(BlockReader(settings, collector, bytes_read).read(file, unit, from, passed));
 }
 
 Unit whole(const InputFile& file) { return {.end = file.bytes}; }
@@ -114,9 +116,12 @@ TEST(BlockReader, GoesOnAfterAnyBlock) {
     Collector all;
     read(all, file, whole(file));
     ASSERT_GT(all.blocks.size(), 3) << name;
+    constexpr uint32_t kBefore = 77;  // of the units before this one
+    PassedChecksums passed{kBefore, kBefore};
     for (size_t done = 0; done < all.blocks.size(); ++done) {
       Collector rest;
-      read(rest, file, whole(file), all.blocks[done].next);
+      passed.after = crc32c(all.blocks[done].bytes.bytes(), passed.after);
+      read(rest, file, whole(file), all.blocks[done].next, &kBytes, passed);
       // A plain file that has been read to its end gives one block with nothing in it.
       if (done + 1 == all.blocks.size()) {
         EXPECT_EQ(rest.all(), "") << name;
@@ -133,6 +138,25 @@ TEST(BlockReader, GoesOnAfterAnyBlock) {
         EXPECT_EQ(found.pieces.size(), expected.pieces.size());
       }
     }
+  }
+}
+
+// What is unfolded again up to where reading goes on must be what it was.
+TEST(BlockReader, WhatIsPassedOverIsCompared) {
+  const TemporaryFolder folder;
+  const std::string text = lines(3000, 1500);
+  Collector all;
+  const InputFile file = file_of(folder.write("a.jsonl.zst", compress_zstd(text)));
+  read(all, file, whole(file));
+  const PassedChecksums passed{0, crc32c(all.blocks[0].bytes.bytes(), 0)};
+  Collector rest;
+  read(rest, file, whole(file), all.blocks[0].next, &kBytes, passed);
+  std::string other = text;
+  other[1000] = other[1000] == 'x' ? 'y' : 'x';
+  for (const std::string& changed : {other, text.substr(0, 1000), std::string()}) {
+    const InputFile now = file_of(folder.write("a.jsonl.zst", compress_zstd(changed)));
+    expect_user_error([&] { read(rest, now, whole(now), all.blocks[0].next, &kBytes, passed); },
+                      {"a.jsonl.zst", "changed since"});
   }
 }
 

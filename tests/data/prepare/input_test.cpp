@@ -82,6 +82,13 @@ TEST(Decompressor, NamesTheByteWhereAStreamIsCutOffOrDamaged) {
   }
 }
 
+std::vector<InputFile> find(const std::vector<std::string>& entries) {
+  std::vector<std::string> passed_over;
+  std::vector<InputFile> files = find_input_files(entries, passed_over);
+  EXPECT_TRUE(passed_over.empty());
+  return files;
+}
+
 TEST(InputFiles, NamesSayWhatIsInside) {
   EXPECT_EQ(wrapping_of("a.jsonl.zst")->compression, Compression::zstd);
   EXPECT_EQ(wrapping_of("a.json.gz")->content, Content::json_lines);
@@ -95,23 +102,43 @@ TEST(InputFiles, NamesSayWhatIsInside) {
 TEST(InputFiles, FoldersPatternsAndNumbers) {
   const TemporaryFolder folder;
   for (const char* name : {"02.jsonl.zst", "00.jsonl.zst", "sub/01.jsonl.zst", "notes.md"}) folder.write(name, "x");
-  const auto files = find_input_files({folder.path().string()});
+  const auto files = find({folder.path().string()});
   ASSERT_EQ(files.size(), 3);
   EXPECT_EQ(number_of_file(files[1].path), 2);
   EXPECT_EQ(select_files(files, "0-1").size(), 2);
   EXPECT_EQ(select_files(files, "2").size(), 1);
-  EXPECT_EQ(find_input_files({(folder / "0*.zst").string()}).size(), 2);
+  EXPECT_EQ(find({(folder / "0*.zst").string()}).size(), 2);
   EXPECT_EQ(number_of_file("c4-train.00012-of-01024.json.gz"), 12);
   EXPECT_EQ(number_of_file("my-gpt3_07.jsonl"), 7);
   EXPECT_EQ(parse_file_numbers("0,3,5-7"), (std::set<int64_t>{0, 3, 5, 6, 7}));
   expect_user_error([&] { select_files(files, "0-3"); }, {"--files 0-3", "number 3"});
   for (const char* bad : {"", "a", "3-1", "1-", "-1", "1,,2", "0-99999999999"})
     expect_user_error([&] { parse_file_numbers(bad); }, {"--files", "0-29"});
-  expect_user_error([&] { find_input_files({(folder / "none").string()}); }, {"none", "no such file"});
-  expect_user_error([&] { find_input_files({(folder / "*.gz").string()}); }, {"*.gz", "no file matches"});
-  expect_user_error([&] { find_input_files({(folder / "notes.md").string()}); }, {"notes.md", ".jsonl"});
+  expect_user_error([&] { find({(folder / "none").string()}); }, {"none", "no such file"});
+  expect_user_error([&] { find({(folder / "*.gz").string()}); }, {"*.gz", "no file matches"});
+  expect_user_error([&] { find({(folder / "notes.md").string()}); }, {"notes.md", ".jsonl"});
   std::filesystem::create_directories(folder / "empty");
-  expect_user_error([&] { find_input_files({(folder / "empty").string()}); }, {"empty", ".jsonl"});
+  expect_user_error([&] { find({(folder / "empty").string()}); }, {"empty", ".jsonl"});
+}
+
+TEST(InputFiles, NothingIsPassedOverWithoutAWord) {
+  const TemporaryFolder folder;
+  folder.write("in/a.txt", "a");
+  folder.write("elsewhere/b.txt", "b");
+  std::filesystem::create_directory_symlink(folder / "elsewhere", folder / "in/linked");
+  std::filesystem::create_symlink(folder / "elsewhere/b.txt", folder / "in/b.txt");  // a linked file is read
+  std::filesystem::create_symlink(folder / "gone", folder / "in/README");            // no name of an input
+  std::vector<std::string> passed_over;
+  EXPECT_EQ(find_input_files({(folder / "in").string()}, passed_over).size(), 2);
+  ASSERT_EQ(passed_over.size(), 1);
+  EXPECT_TRUE(contains(passed_over[0], "in/linked: a linked folder is not looked into"));
+  passed_over.clear();
+  EXPECT_EQ(find_input_files({(folder / "in/[abl]*").string()}, passed_over).size(), 2);
+  ASSERT_EQ(passed_over.size(), 1);
+  EXPECT_TRUE(contains(passed_over[0], "in/linked: a folder that matches"));
+  std::filesystem::create_symlink(folder / "gone.txt", folder / "in/c.txt");
+  for (const char* entry : {"in", "in/*.txt", "in/c.txt"})
+    expect_user_error([&] { find_input_files({(folder / entry).string()}, passed_over); }, {"in/c.txt", "gone.txt", "not there"});
 }
 
 TEST(InputFiles, LargePlainFilesAreCutIntoRanges) {

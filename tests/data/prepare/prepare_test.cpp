@@ -5,6 +5,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/file.h"
 #include "compress.h"
@@ -76,6 +77,19 @@ class PrepareTest : public testing::Test {
   std::pair<std::string, std::string> dataset(const std::string& output) const {
     const std::string prefix = (folder_ / output).string() + "_text_document";
     return {contents(prefix + ".bin"), contents(prefix + ".idx")};
+  }
+
+  // An input of always the same size, which stops a run unless it begins with nothing but spaces.
+  static constexpr size_t kLastBytes = 100;
+  std::string write_last(std::string text) const {
+    text.resize(kLastBytes, ' ');
+    return folder_.write("last.jsonl", text);
+  }
+
+  // Bytes of input that an unfinished run has behind it.
+  int64_t done_of(const PrepareSettings& some) const {
+    const auto state = read_part_state(PartFiles::in(some.output + ".preparing", 0));
+    return state ? state->input_bytes : 0;
   }
 
   TemporaryFolder folder_;
@@ -320,7 +334,13 @@ TEST_F(PrepareTest, EmptyInputMakesAnEmptyDataset) {
       run(settings({folder_.write("a.jsonl", ""), folder_.write("b.jsonl.zst", ""), folder_.write("c.jsonl", "\n")}, "out"));
   EXPECT_EQ(result.report["documents"], 0);
   EXPECT_EQ(result.report["findings"]["blank_line"]["count"], 1);
+  EXPECT_EQ(result.report["findings"]["empty_file"]["count"], 2);
+  EXPECT_TRUE(contains(result.report["findings"]["empty_file"]["first"], "a.jsonl"));
   EXPECT_EQ(dataset("out"), expected({}, EndOfDocument::none));
+  for (const char* name : {"d.jsonl.zst", "e.jsonl.gz", "f.jsonl.xz", "g.tar.gz"}) {
+    const PrepareResult one = run(settings({folder_.write(name, "")}, std::string(name) + ".out"));
+    EXPECT_EQ(one.report["findings"]["empty_file"]["count"], 1) << name;
+  }
 }
 
 TEST_F(PrepareTest, RepairsAreCounted) {
@@ -413,6 +433,169 @@ TEST_F(PrepareTest, TooLittleDiskOrMemoryIsSaidBeforeAnythingIsDone) {
   EXPECT_EQ(planned.report["expected_documents"], 10);
   EXPECT_GT(planned.report["disk_needed_bytes"], 0);
   EXPECT_FALSE(fs::exists(some.output + ".preparing"));
+}
+
+// An input that changes while its tokens are being made, or after.
+class ChangedInputTest : public PrepareTest {
+ protected:
+  std::string wrapped(const std::string& name, const std::vector<std::string>& documents) const {
+    return compress(wrapping_of(name)->compression, json_lines(documents));
+  }
+  const std::vector<std::string> documents_ = some_documents(6000);
+};
+
+TEST_F(ChangedInputTest, IsNoticedWhenAnUnfinishedRunGoesOn) {
+  for (const char* name : {"a.jsonl", "b.jsonl.zst"}) {
+    const std::string text = wrapped(name, documents_), input = folder_.write(name, text);
+    const PrepareSettings some = settings({input, write_last("{oops")}, std::string(name) + ".out");
+    expect_user_error([&] { run(some); }, {"last.jsonl", "not JSON"});
+    ASSERT_GT(done_of(some), 0);
+    std::vector<std::string> changed = documents_;
+    changed[3][0] = changed[3][0] == 'x' ? 'y' : 'x';
+    std::string other = wrapped(name, changed);
+    other.resize(text.size(), '\n');  // of the same size, whatever is at the end
+    folder_.write(name, other);
+    expect_user_error([&] { run(some); }, {name, "changed since"});
+    folder_.write(name, text);  // with another time, but the same contents
+    write_last("");             // and what was not read yet may change
+    EXPECT_EQ(run(some).outcome, PrepareOutcome::complete);
+    EXPECT_EQ(dataset(std::string(name) + ".out"), expected(documents_, EndOfDocument::none));
+  }
+}
+
+TEST_F(ChangedInputTest, IsNoticedAfterCompletion) {
+  const std::string text = json_lines(documents_), input = folder_.write("a.jsonl", text);
+  const PrepareSettings some = settings({input}, "out");
+  run(some);
+  folder_.write("a.jsonl", text);
+  EXPECT_EQ(run(some).outcome, PrepareOutcome::complete);
+  std::string other = text;
+  other[other.find("word") + 1] = 'x';
+  folder_.write("a.jsonl", other);
+  expect_user_error([&] { run(some); }, {"a.jsonl", "other contents", "choose another --output"});
+}
+
+TEST_F(ChangedInputTest, IsNoticedWhileItIsRead) {
+  const std::string input = folder_.write("a.jsonl", json_lines(some_documents(20)));
+  const PrepareHooks hooks{.stop = [] { return false; },
+                           .tell = [&](const std::string&) { folder_.write("a.jsonl", json_lines(some_documents(21))); }};
+  expect_user_error([&] { prepare_data(settings({input}, "out"), tokenizer_, hooks); }, {"a.jsonl", "changed while"});
+}
+
+// Does something while a document is encoded.
+class HookedTokenizer final : public Tokenizer {
+ public:
+  explicit HookedTokenizer(std::function<void(std::string_view)> hook) : hook_(std::move(hook)) {}
+  int64_t vocabulary() const override { return bytes_.vocabulary(); }
+  int32_t end_of_document() const override { return bytes_.end_of_document(); }
+  std::vector<int32_t> encode(std::string_view text) const override {
+    hook_(text);
+    return bytes_.encode(text);
+  }
+  std::string decode(std::span<const int32_t> tokens) const override { return bytes_.decode(tokens); }
+
+ private:
+  ByteTokenizer bytes_;
+  std::function<void(std::string_view)> hook_;
+};
+
+// Nothing is called complete that was not looked at again.
+TEST_F(PrepareTest, WorkOrOutputThatVanishesIsAFailure) {
+  const std::string input = folder_.write("a.jsonl", json_lines(some_documents(100)));
+  const PrepareSettings some = settings({input}, "out");
+  const PrepareHooks hooks{.stop = [] { return false; }, .tell = [](const std::string&) {}};
+  const HookedTokenizer tokenizer([&](std::string_view) { fs::remove_all(some.output + ".preparing"); });
+  try {
+    prepare_data(some, tokenizer, hooks);
+    ADD_FAILURE() << "nothing was said";
+  } catch (const Failure& failure) {
+    EXPECT_TRUE(contains(failure.what(), "out.preparing")) << failure.what();
+  }
+  EXPECT_FALSE(fs::exists(some.output + "_text_document.idx"));
+  run(some);
+  fs::resize_file(some.output + "_text_document.bin", 10);
+  expect_user_error([&] { run(some); }, {"out_text_document.bin: 10 bytes", "run again"});
+  fs::remove(some.output + "_text_document.bin");
+  expect_user_error([&] { run(some); }, {"out_text_document.bin: it is gone"});
+}
+
+// Ranks that finish together: one of them makes the output, none fails, and nothing is left behind.
+TEST_F(PrepareTest, RanksThatFinishTogetherLeaveTheOutputAlone) {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < 8; ++i) {
+    std::vector<std::string> documents = some_documents(5);
+    documents.emplace_back("last of its file");
+    all.insert(all.end(), documents.begin(), documents.end());
+    folder_.write(fmt::format("in/{}.jsonl", i), json_lines(documents));
+  }
+  const auto right = expected(all, EndOfDocument::none);
+  for (int round = 0; round < 25; ++round) {
+    const std::string output = fmt::format("out{}", round);
+    std::array<std::string, 4> troubles;
+    // Every rank has two files. Each waits for the others before the end of a file, though not for ever: one may have failed.
+    std::atomic<int> arrived = 0;
+    const HookedTokenizer tokenizer([&](std::string_view text) {
+      if (text != "last of its file") return;
+      const int all_here = (arrived++ / 4 + 1) * 4;
+      for (int i = 0; i < 1000 && arrived < all_here; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    const PrepareHooks hooks{.stop = [] { return false; }, .tell = [](const std::string&) {}};
+    {
+      std::vector<std::jthread> ranks;
+      for (int64_t rank = 0; rank < 4; ++rank)
+        ranks.emplace_back([&, rank] {
+          PrepareSettings one = settings({(folder_ / "in").string()}, output);
+          one.workers = 1;
+          one.rank = {.rank = rank, .ranks = 4, .source = "--rank"};
+          try {
+            prepare_data(one, tokenizer, hooks);
+          } catch (const std::exception& error) {
+            troubles[static_cast<size_t>(rank)] = error.what();
+          }
+        });
+    }
+    for (const std::string& trouble : troubles) ASSERT_EQ(trouble, "") << "round " << round;
+    EXPECT_EQ(dataset(output), right);
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      ASSERT_FALSE(contains(entry.path().string(), ".preparing")) << entry.path();
+  }
+}
+
+TEST_F(PrepareTest, EstimatesEveryKindOfInputByItself) {
+  std::string lines;
+  for (uint64_t i = 1, number = 1; i < 60000; ++i) {
+    number = number * 6364136223846793005 + 1442695040888963407;
+    lines += json_lines({fmt::format("The number {} is {}.", i % 100, number >> 32)});
+  }
+  folder_.write("in/a.jsonl", lines);
+  for (int i = 0; i < 6; ++i) folder_.write(fmt::format("in/{}.jsonl.zst", i), compress_zstd(lines));
+  folder_.write("in/c.txt", lines);
+  PrepareSettings some = settings({(folder_ / "in").string()}, "out");
+  const double tokens = run(some).report["tokens"];
+  some.output += "again";
+  some.dry_run = DryRun::yes;
+  const double estimated = run(some).report["expected_tokens"];
+  EXPECT_NEAR(estimated / tokens, 1, 0.1);  // the beginnings of the files are like the rest
+}
+
+// What is said to go through in a second is what went through, the time of putting the output together included.
+TEST_F(PrepareTest, RatesAreOfThisRunAndAllOfIt) {
+  const std::string text = json_lines(some_documents(6000));
+  PrepareSettings some = settings({folder_.write("a.jsonl.zst", compress_zstd(text))}, "flat");
+  some.format = OutputFormat::flat;
+  json report = run(some).report;
+  EXPECT_DOUBLE_EQ(report["mb_per_second"], static_cast<double>(text.size()) / 1e6 / report["wall_seconds"].get<double>());
+  some.format = OutputFormat::megatron;
+  some.output = (folder_ / "resumed").string();
+  some.inputs.push_back(write_last("{oops"));
+  expect_user_error([&] { run(some); }, {"last.jsonl"});
+  const int64_t done = done_of(some);
+  ASSERT_GT(done, 0);
+  write_last("");
+  report = run(some).report;
+  EXPECT_EQ(report["input_bytes"], text.size() + kLastBytes);
+  EXPECT_NEAR(report["mb_per_second"].get<double>() * report["wall_seconds"].get<double>() * 1e6,
+              static_cast<double>(report["input_bytes"].get<int64_t>() - done), 1);
 }
 
 class GoldenTest : public PrepareTest {
