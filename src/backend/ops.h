@@ -305,14 +305,27 @@ struct SwigluBackward {
 
 // ---------------------------------------------------------------------------------------------------------- attention
 
+// What Llama 3.1 does to the frequencies f of its rotary positions, for texts longer than the `original` positions it had learnt
+// from: f of waves longer than original / low_factor become f / factor, those of waves shorter than original / high_factor stay,
+// and between the two it is (1 - s) f / factor + s f with s = (original f / (2 pi) - low_factor) / (high_factor - low_factor).
+struct RotaryScaling {
+  double factor = 1;  // 1: no scaling
+  double low_factor = 1, high_factor = 4;
+  int64_t original = 8192;
+};
+
+// base^(-2i/dims), scaled.
+double rotary_frequency(double base, int64_t i, int64_t dims, const RotaryScaling& scaling);
+
 // Rotates, in place, the first `dims` channels of each head: channel i pairs with i + dims/2 for i < dims/2, angle
-// positions[n] * base^(-2i/dims):  (a, b) -> (a cos - b sin, b cos + a sin); backward turns by the negative angle.
-// FP8 copies are made of all packed heads, turned or not.
+// positions[n] * rotary_frequency(base, i, dims, scaling):  (a, b) -> (a cos - b sin, b cos + a sin); backward turns by the
+// negative angle. FP8 copies are made of all packed heads, turned or not.
 struct Rotary {
   static constexpr const char* kName = "rotary";
   RotaryDirection direction = RotaryDirection::forward;
   int64_t dims = 0;
   float base = 10000;
+  RotaryScaling scaling;
   Tensor positions;  // [N] i32
   HeadsView heads;
   template <class V>

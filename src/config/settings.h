@@ -132,6 +132,16 @@ struct TokenizerSettings {           // model.tokenizer.*
   std::string merge_file;            // merges.txt; empty: the one beside vocab_file
 };
 
+enum class RopeType : uint8_t { plain, llama3 };
+
+struct RopeScalingSettings {  // model.rope_scaling.*, with the names of transformers and the values of Llama 3.1
+  RopeType rope_type = RopeType::plain;
+  double factor = 8;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_position_embeddings = 8192;
+};
+
 struct Fp8Settings {                        // model.fp8 and model.fp8_*
   static constexpr int64_t kMultiple = 16;  // of every dimension of an FP8 product
 
@@ -196,6 +206,8 @@ struct ModelSettings {  // model.*
   PositionEmbedding position_embedding_type = PositionEmbedding::learned_absolute;
   double rotary_percentage = 1.0;
   double rotary_base = 10000;
+  bool scale_positional_embedding = false;  // NeMo's name for rope_scaling.rope_type=llama3
+  RopeScalingSettings rope_scaling;
   MlpActivation activation = MlpActivation::gelu;
   bool bias = true;
   bool share_embeddings_and_output_weights = true;
@@ -224,6 +236,10 @@ struct ModelSettings {  // model.*
   bool overlaps_tensor_parallel() const { return ub_tp_comm_overlap && tensor_model_parallel_size > 1 && !fp8.enabled; }
   // Layers of one of `stages` pipeline ranks, once validated.
   int64_t layers_of_stage(int64_t stages, int64_t stage) const;
+  bool scales_rotary() const {
+    const bool asked = scale_positional_embedding || rope_scaling.rope_type == RopeType::llama3;
+    return asked && position_embedding_type == PositionEmbedding::rope;
+  }
   // The dimensions of a head that rotary embeddings turn.
   int64_t rotary_dims() const;
 };

@@ -174,6 +174,20 @@ std::vector<Row<TokenizerSettings>> tokenizer_rows() {
   };
 }
 
+std::vector<Row<RopeScalingSettings>> rope_scaling_rows() {
+  using S = RopeScalingSettings;
+  constexpr RealRange kFactor{1, 1e6};
+  return {
+      choice("rope_type", &S::rope_type, {{"null", RopeType::plain}, {"default", RopeType::plain}, {"llama3", RopeType::llama3}},
+             "lower frequencies of rope for long texts, as in Llama 3.1"),
+      real("factor", &S::factor, kFactor, "llama3: what low frequencies are divided by"),
+      real("low_freq_factor", &S::low_freq_factor, kFactor, "llama3: waves longer than the original length over this are low"),
+      real("high_freq_factor", &S::high_freq_factor, kFactor, "llama3: waves shorter than the original length over this stay"),
+      integer("original_max_position_embeddings", &S::original_max_position_embeddings, {1, 1 << 30},
+              "llama3: the original length"),
+  };
+}
+
 std::vector<Row<LitgptSettings>> litgpt_rows() {
   using S = LitgptSettings;
   return {
@@ -245,6 +259,7 @@ std::vector<Row<ModelSettings>> architecture_rows() {
              {"alibi", "ALiBi"}, "ALiBi is not supported; use rope"),
       real("rotary_percentage", &S::rotary_percentage, {0, 1}, "share of a head that rope turns"),
       real("rotary_base", &S::rotary_base, {1, 1e12}, "base of the angles of rope"),
+      boolean("scale_positional_embedding", &S::scale_positional_embedding, "the same as rope_scaling.rope_type=llama3"),
       choice("activation", &S::activation,
              {{"gelu", MlpActivation::gelu},
               {"fast-swiglu", MlpActivation::swiglu},
@@ -282,6 +297,8 @@ std::vector<Row<ModelSettings>> model_rows() {
   mount(rows, "", size_rows(), whole);
   mount(rows, "", architecture_rows(), whole);
   append(rows, hardware_rows());
+  mount(
+      rows, "rope_scaling.", rope_scaling_rows(), [](auto& s) -> auto& { return s.rope_scaling; });
   mount(
       rows, "tokenizer.", tokenizer_rows(), [](auto& s) -> auto& { return s.tokenizer; });
   mount(

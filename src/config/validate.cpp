@@ -31,6 +31,15 @@ void validate_positions(const ModelSettings& model) {
   if (learned && model.encoder_seq_length > model.max_position_embeddings)
     throw UserError("model.encoder_seq_length={} is longer than model.max_position_embeddings={}; use at least {} positions",
                     model.encoder_seq_length, model.max_position_embeddings, model.encoder_seq_length);
+  const RopeScalingSettings& scaling = model.rope_scaling;
+  if (model.scales_rotary() && scaling.low_freq_factor >= scaling.high_freq_factor)
+    throw UserError("model.rope_scaling.low_freq_factor={} must be below model.rope_scaling.high_freq_factor={}",
+                    scaling.low_freq_factor, scaling.high_freq_factor);
+  const bool asked = model.scale_positional_embedding || scaling.rope_type == RopeType::llama3;
+  if (asked && !model.scales_rotary())
+    throw UserError(
+        "{} scales rope, and model.position_embedding_type is not rope; remove one of the two",
+        model.scale_positional_embedding ? "model.scale_positional_embedding=true" : "model.rope_scaling.rope_type=llama3");
   const int64_t turned = model.rotary_dims();
   if (model.position_embedding_type == PositionEmbedding::rope && (turned < 2 || turned % 2 != 0))
     throw UserError("model.rotary_percentage={} turns {} of {} dimensions of a head; rope needs an even number, at least 2",

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/error.h"
@@ -67,9 +68,13 @@ double share_of_dims(double share, int64_t dims, int64_t head_width) {
   return agree ? share : (static_cast<double>(dims) + 0.5) / width;
 }
 
-struct Rotary {
+struct RotarySettings {
   double base = 10000, share = 1;
+  RopeScalingSettings scaling;
 };
+
+// The keys of llama3 in rope_scaling and rope_parameters, which are those of model.rope_scaling.
+constexpr std::array kLlama3Keys = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"};
 
 double positive_number(const json& value, const std::string& where) {
   if (!value.is_number() || value.get<double>() <= 0)
@@ -77,9 +82,33 @@ double positive_number(const json& value, const std::string& where) {
   return value.get<double>();
 }
 
-// rope_parameters; before it there was, under keys of the family, the base and the share, and rope_scaling for what is not here.
-Rotary read_rotary(const HfFamily& family, const json& config, const std::string& where) {
-  Rotary rotary{.share = family.rotary.share != nullptr ? 0.25 : 1};
+// The type of rotary positions that rope_scaling or rope_parameters names, and its factors.
+RopeScalingSettings read_rope_scaling(const json& object, const std::string& where) {
+  RopeScalingSettings scaling;
+  std::string type = "default";
+  for (const char* key : {"type", "rope_type"})
+    if (object.contains(key)) {
+      if (object[key] != "default" && object[key] != "llama3")
+        throw UserError("{}.{}={}: these scaled rotary positions are not supported; \"default\" and \"llama3\" are", where, key,
+                        json_excerpt(object[key]));
+      type = object[key];
+    }
+  if (type == "default") return scaling;
+  std::array<double, kLlama3Keys.size()> values{};
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!object.contains(kLlama3Keys[i])) throw UserError("{}.{} is missing, which llama3 needs", where, kLlama3Keys[i]);
+    values[i] = positive_number(object[kLlama3Keys[i]], fmt::format("{}.{}", where, kLlama3Keys[i]));
+  }
+  return {.rope_type = RopeType::llama3,
+          .factor = values[0],
+          .low_freq_factor = values[1],
+          .high_freq_factor = values[2],
+          .original_max_position_embeddings = static_cast<int64_t>(std::min(values[3], 1e9))};
+}
+
+// rope_parameters; before it there was, under keys of the family, the base and the share, and rope_scaling for the rest.
+RotarySettings read_rotary(const HfFamily& family, const json& config, const std::string& where) {
+  RotarySettings rotary{.share = family.rotary.share != nullptr ? 0.25 : 1};
   const auto read = [&](const json& object, const char* key, const std::string& path, double& to) {
     if (key != nullptr && object.contains(key) && !object[key].is_null())
       to = positive_number(object[key], fmt::format("{}: {}{}", where, path, key));
@@ -90,10 +119,8 @@ Rotary read_rotary(const HfFamily& family, const json& config, const std::string
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) continue;
     if (!found->is_object()) throw UserError("{}: {}={} is not an object", where, key, json_excerpt(*found));
-    for (const char* type : {"type", "rope_type"})
-      if (found->contains(type) && (*found)[type] != "default")
-        throw UserError("{}: {}.{}={}: scaled rotary positions are not supported; only \"default\" is", where, key, type,
-                        json_excerpt((*found)[type]));
+    if (const auto scaling = read_rope_scaling(*found, fmt::format("{}: {}", where, key)); scaling.rope_type != RopeType::plain)
+      rotary.scaling = scaling;
     for (const auto& [name, value] : found->items())
       if (value.is_object())
         throw UserError("{}: {}.{}: rotary positions that differ by layer are not supported", where, key, name);
@@ -150,7 +177,12 @@ void require_family(const HfFamily& family, const ModelSettings& model) {
     if (!row.names.empty() &&
         std::ranges::none_of(row.names, [&](const ConfigRow::Name& name) { return tree.find(row.ours)->text() == name.ours; }))
       fail(row.ours, spellings(row, &ConfigRow::Name::ours));
-  if (family.heads == HeadKinds::grouped) return;
+  if (family.heads == HeadKinds::grouped) {
+    // transformers refuses this, though the heads have a width of their own.
+    if (model.hidden_size % model.num_attention_heads != 0)
+      fail("model.num_attention_heads", fmt::format("a number of heads that divides model.hidden_size={}", model.hidden_size));
+    return;
+  }
   if (model.groups() != model.num_attention_heads)
     fail("model.num_query_groups", fmt::format("as many as model.num_attention_heads={}", model.num_attention_heads));
   if (model.head_width() * model.num_attention_heads != model.hidden_size)
@@ -184,6 +216,12 @@ nlohmann::ordered_json write_hf_config(const HfModel& model, const ConfigFacts& 
     const ModelSettings& m = model.settings.model;
     config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", m.rotary_base}};
     config[keys.base] = m.rotary_base;
+    if (m.scales_rotary()) {
+      nlohmann::ordered_json scaling = {{"rope_type", "llama3"}};
+      for (const char* key : kLlama3Keys) scaling[key] = scalar_json(*settings.find(std::string("model.rope_scaling.") + key));
+      config["rope_scaling"] = scaling;  // what transformers before 5 reads
+      config["rope_parameters"].update(scaling);
+    }
     if (keys.share != nullptr)
       config["rope_parameters"]["partial_rotary_factor"] = config[keys.share] =
           share_of_dims(m.rotary_percentage, m.rotary_dims(), m.head_width());
@@ -213,9 +251,11 @@ HfModel read_hf_config(const std::string& text, const std::string& where) try {
     else if (value != row.absent)
       throw UserError("{}={} is not supported; only {} is", key, json_excerpt(value), json_text(row.absent, kOneLine));
   }
+  RopeScalingSettings rope_scaling;
   recipe.set("model.encoder_seq_length", *recipe.find("model.max_position_embeddings"));
   if (family.rotary.base != nullptr) {
-    const Rotary rotary = read_rotary(family, config, where);
+    const RotarySettings rotary = read_rotary(family, config, where);
+    rope_scaling = rotary.scaling;
     recipe.set("model.rotary_base", Tree(rotary.base));
     recipe.set("model.rotary_percentage", Tree(rotary.share));
     model.attention_bias = read_bias(config, "attention_bias", is_llama(family) ? HasBias::no : HasBias::yes, where);
@@ -229,6 +269,7 @@ HfModel read_hf_config(const std::string& text, const std::string& where) try {
     ModelSettings& m = model.settings.model;
     const auto dims = static_cast<int64_t>(static_cast<double>(m.head_width()) * m.rotary_percentage);
     m.rotary_percentage = share_of_dims(m.rotary_percentage, dims, m.head_width());
+    m.rope_scaling = rope_scaling;
     validate(model.settings);
   } catch (const UserError& error) {
     throw UserError("{}: {}", where, error.what());

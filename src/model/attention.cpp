@@ -8,11 +8,21 @@ namespace {
 
 bool rotates(const Context& context) { return context.model.position_embedding_type == PositionEmbedding::rope; }
 
+RotaryScaling scaling_of(const ModelSettings& model) {
+  if (!model.scales_rotary()) return {};
+  const RopeScalingSettings& s = model.rope_scaling;
+  return {.factor = s.factor,
+          .low_factor = s.low_freq_factor,
+          .high_factor = s.high_freq_factor,
+          .original = s.original_max_position_embeddings};
+}
+
 void rotate(const Context& context, RotaryDirection direction, const HeadsView& heads) {
   if (!rotates(context)) return;
   context.backend.run(kCompute, Rotary{.direction = direction,
                                        .dims = context.model.rotary_dims(),
                                        .base = static_cast<float>(context.model.rotary_base),
+                                       .scaling = scaling_of(context.model),
                                        .positions = context.batch.positions,
                                        .heads = heads});
 }

@@ -94,8 +94,10 @@ TEST(HfConfig, RefusesInOneLine) {
   refused(R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})",
           {"scale_attn_by_inverse_layer_idx=true", "false"});
   refused(R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}})", {"rope_scaling.type=\"linear\""});
+  refused(R"({"model_type": "llama", "rope_parameters": {"rope_type": "yarn", "rope_theta": 5e5}})",
+          {"rope_parameters.rope_type=\"yarn\"", "default", "llama3"});
   refused(R"({"model_type": "llama", "rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5}})",
-          {"rope_parameters.rope_type=\"llama3\"", "default"});
+          {"rope_parameters.factor is missing"});
   refused(R"({"model_type": "llama", "rope_parameters": {"full_attention": {"rope_type": "default"}}})", {"full_attention"});
   refused(R"({"model_type": "llama", "rope_parameters": 3})", {"rope_parameters=3"});
   refused(R"({"model_type": "llama", "rope_theta": "large"})", {"rope_theta=\"large\""});

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The side of transformers in the tests of export and import.
 
-  hf_peer.py golden            writes golden/NAME beside this script: three small models with their logits, which are committed
+  hf_peer.py golden            writes golden/NAME beside this script: four small models with their logits, which are committed
   hf_peer.py models FOLDER     writes FOLDER/NAME, models with the options that the golden ones do not have, with their logits
   hf_peer.py logits FOLDER     loads the model in FOLDER as a user would and writes its logits there, for the tokens of its tokens.json
   hf_peer.py text FOLDER TEXT  prints the tokens of TEXT by the tokenizer in FOLDER, and the text of those tokens, as JSON
@@ -42,11 +42,15 @@ def llama(**options):
                                               max_position_embeddings=20), **options})
 
 
+# Of the eight frequencies of a head of 16, some stay, some are divided, and some are between.
+LLAMA3 = {'rope_type': 'llama3', 'rope_theta': 50.0, 'factor': 4.0, 'low_freq_factor': 1.0, 'high_freq_factor': 2.5,
+          'original_max_position_embeddings': 40}
 # name: (configuration, type of the weights, largest file)
 GOLDEN = {
     'gpt2': (gpt2(), torch.float32, '1GB'),
     'gpt_neox': (gpt_neox(), torch.float16, '1GB'),
     'llama': (llama(), torch.bfloat16, '12KB'),
+    'llama3': (llama(head_dim=16, rope_parameters=LLAMA3), torch.bfloat16, '1GB'),
 }
 MODELS = {
     'gpt2_untied': (gpt2(tie_word_embeddings=False, activation_function='gelu'), torch.float32, '20KB'),

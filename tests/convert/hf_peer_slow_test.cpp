@@ -45,6 +45,11 @@ TEST_F(HfPeer, LoadsWhatWeExport) {
          m.rotary_base = 500, m.normalization = Normalization::layernorm1p, m.bias = false;
        }},
       {"llama", as_llama},
+      {"llama3",
+       [](ModelSettings& m) {
+         as_llama(m);
+         m.scale_positional_embedding = true, m.rope_scaling.original_max_position_embeddings = 40, m.rotary_base = 50;
+       }},
       {"llama_bias",
        [](ModelSettings& m) {
          as_llama(m);

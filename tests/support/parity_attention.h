@@ -134,6 +134,7 @@ inline void check(Parity& parity, Case<Rotary>) {
             const Rotary op{.direction = direction,
                             .dims = dims,
                             .base = 10000,
+                            .scaling = {.factor = farthest == 17 ? 1.0 : 8.0, .original = 512},
                             .positions = tensors.integers({3 * 7}, 0, farthest),
                             .heads = {tensors.uniform({3, 7, 5, D}, act), 1, 3}};
             // Two products of values below 1; the cosine and sine of far positions may be 1e-6 off, 16 units.

@@ -1,7 +1,6 @@
 #include "backend/cpu/kernels/rotary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numbers>
 
@@ -37,10 +36,8 @@ void CpuBackend::run(Stream, const Rotary& op) {
                                  .backward = op.direction == RotaryDirection::backward,
                                  .positions = op.positions.as<int32_t>()};
   CHECK(arguments.pairs <= cpu::kMostRotaryPairs);
-  for (int64_t i = 0; i < arguments.pairs; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(op.dims);
-    arguments.turns_per_position[i] = std::pow(static_cast<double>(op.base), exponent) / (2 * std::numbers::pi);
-  }
+  for (int64_t i = 0; i < arguments.pairs; ++i)
+    arguments.turns_per_position[i] = rotary_frequency(op.base, i, op.dims, op.scaling) / (2 * std::numbers::pi);
   const auto rotate = cpu::select_dtype(cpu::kernels_for(isa_).rotate, op.heads.packed.dtype);
   const int64_t rows = cpu::rows_per_task(op.heads.count * op.dims);
   pool_.run(ceil_div(N, rows), [&](int64_t i) { rotate(arguments, i * rows, std::min(N, (i + 1) * rows)); });

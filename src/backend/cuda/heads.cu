@@ -1,6 +1,5 @@
 // Heads of packed tensors: rotary positions, and copies into a cache.
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 
 #include "backend/cuda/kernel.cuh"
@@ -95,9 +94,7 @@ void CudaBackend::run(Stream stream, const Rotary& op) {
                                  .positions = data_of<const int32_t>(op.positions),
                                  .turns_per_position = {}};
     for (int64_t i = 0; i < half; ++i)
-      arguments.turns_per_position[i] =
-          std::pow(static_cast<double>(op.base), -2.0 * static_cast<double>(i) / static_cast<double>(op.dims)) /
-          (2 * std::numbers::pi);
+      arguments.turns_per_position[i] = rotary_frequency(op.base, i, op.dims, op.scaling) / (2 * std::numbers::pi);
     // A pack must not straddle the halves, and D keeps the next head aligned.
     const auto launch = [&]<int W>(std::integral_constant<int, W>) {
       const int64_t packs = op.heads.count * half / W;

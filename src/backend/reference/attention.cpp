@@ -44,9 +44,7 @@ void ReferenceBackend::run(Stream, const Rotary& op) {
     for (int64_t t = 0; t < shape[1]; ++t)
       for (int64_t head = 0; head < op.heads.count; ++head)
         for (int64_t i = 0; i < half; ++i) {
-          const double frequency =
-              std::pow(static_cast<double>(op.base), -2.0 * static_cast<double>(i) / static_cast<double>(op.dims));
-          const double angle = op.positions.as<int32_t>()[b * shape[1] + t] * frequency;
+          const double angle = op.positions.as<int32_t>()[b * shape[1] + t] * rotary_frequency(op.base, i, op.dims, op.scaling);
           const double cosine = std::cos(angle),
                        sine = op.direction == RotaryDirection::forward ? std::sin(angle) : -std::sin(angle);
           const int64_t at = offset(op.heads, b, t, head) + i;
