@@ -70,10 +70,9 @@ Prompt text_prompt(const GenerateArguments& arguments, const ModelSettings& mode
   if (tokenizer->end_of_document() >= 0) prompt.end = tokenizer->end_of_document();
   if (prompt.tokens.empty() && !prompt.end) throw UserError("--prompt is empty, and the tokenizer has no token to begin with");
   if (prompt.tokens.empty()) prompt.tokens.push_back(*prompt.end);
-  for (const int32_t token : prompt.tokens)
-    if (token >= model.vocab_size)
-      throw UserError("the tokenizer has {} tokens and this model {}: they do not belong together; the prompt has token {}",
-                      tokenizer->vocabulary(), model.vocab_size, token);
+  if (tokenizer->vocabulary() > model.vocab_size)
+    throw UserError("the tokenizer has {} tokens and this model {}: they do not belong together; name another with --tokenizer",
+                    tokenizer->vocabulary(), model.vocab_size);
   return prompt;
 }
 

@@ -9,6 +9,7 @@
 #include "config/settings_reader.h"
 #include "config/yaml.h"
 #include "convert/new_folder.h"
+#include "data/recipe_tokenizer.h"
 #include "model/dims.h"
 #include "model/parameter_table.h"
 #include "train/checkpoint_reader.h"
@@ -65,6 +66,7 @@ HfExport::HfExport(StoredCheckpoint checkpoint, const HfExportOptions& options)
       dtype_(options.dtype.value_or(activation_dtype(model_.settings.trainer.precision))),
       tokenizer_(tokenizer_of(recipe_)) {
   CHECK(dtype_ == DType::f32 || dtype_ == DType::bf16);
+  check_tokenizer();
   for (MappedTensor& tensor : map_tensors(model_)) {
     if (tensor.side == TensorSide::ours_only) continue;
     const int64_t bytes = tensor.count() * size_of(dtype_);
@@ -75,6 +77,20 @@ HfExport::HfExport(StoredCheckpoint checkpoint, const HfExportOptions& options)
   for (size_t i = 0; i < shards_.size(); ++i)
     shards_[i].file =
         shards_.size() == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards_.size());
+}
+
+// One that cannot be read here goes along as it is.
+void HfExport::check_tokenizer() {
+  const RecipeTokenizer named = named_tokenizer(model_.settings.model.tokenizer);
+  if (named.kind != RecipeTokenizer::Kind::files) return;
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = named.open();
+  } catch (const UserError&) {
+    return;
+  }
+  require_vocabulary(model_.settings.model.vocab_size, *tokenizer, named);
+  if (tokenizer->end_of_document() >= 0) tokenizer_.end_token = tokenizer->end_of_document();
 }
 
 int64_t HfExport::parameters() const { return bytes() / size_of(dtype_); }

@@ -39,6 +39,7 @@ class HfExport {
     int64_t bytes() const;
     int64_t element_bytes = 4;
   };
+  void check_tokenizer();  // UserError if it has more tokens than the model
   SafetensorsHeader header_of(const Shard& shard) const;
   void write_shard(const std::filesystem::path& folder, const Shard& shard) const;
   std::string index_json() const;

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <set>
 
@@ -12,6 +13,7 @@
 #include "config/yaml.h"
 #include "convert/new_folder.h"
 #include "convert/tokenizer_files.h"
+#include "data/tokenizer/load_tokenizer.h"
 #include "model/parameter_table.h"
 #include "train/checkpoint_json.h"
 #include "train/checkpoint_writer.h"
@@ -33,12 +35,36 @@ std::vector<CheckpointTensor> checkpoint_tensors(const ModelSettings& model) {
   return tensors;
 }
 
+// Weights that are not numbers would spread to every output.
+void require_finite(const HfFiles::Place& place, std::span<const float> values) {
+  const auto is_bad = [](float value) { return !std::isfinite(value); };
+  const auto first = std::ranges::find_if(values, is_bad);
+  if (first == values.end()) return;
+  throw UserError("{}: tensor {} has {} values of {} that are NaN or infinite, the first is element {}; save the model again",
+                  place.file.string(), json_excerpt(place.tensor.name), std::count_if(first, values.end(), is_bad), values.size(),
+                  first - values.begin());
+}
+
+// A tokenizer with more tokens than the model knows belongs to another model. One that cannot be read here is kept as it is.
+void require_tokenizer_fits(const fs::path& folder, int64_t vocabulary) {
+  int64_t tokens = 0;
+  try {
+    tokens = load_tokenizer(folder.string())->vocabulary();
+  } catch (const UserError&) {
+    return;
+  }
+  if (tokens > vocabulary)
+    throw UserError("{}: its tokenizer has {} tokens, and by config.json the model has {}: they do not belong together",
+                    folder.string(), tokens, vocabulary);
+}
+
 }  // namespace
 
 HfImport::HfImport(const fs::path& named) : files_(named), model_(read_hf_config(files_.config(), files_.config_name())) {
   find_tensors();
   require_nothing_else();
   const SafetensorsTensor& word = pieces_.at("embedding.word").front().place->tensor;
+  require_tokenizer_fits(files_.folder(), model_.settings.model.vocab_size);
   stored_as_ = word.foreign != nullptr ? word.foreign->name : safetensors_name_of(word.dtype);
   model_.settings.trainer.precision = word.type_name() == "F32" ? Precision::f32 : Precision::bf16;
 }
@@ -109,6 +135,7 @@ void HfImport::fill(const StoredTensor& stored, std::span<float> to) const {
     }
     values.resize(rows.size());
     HfFiles::read(*piece.place, values);
+    require_finite(*piece.place, values);
     rearrange_to_ours(piece.tensor, values, rows);
   }
 }

@@ -135,6 +135,9 @@ TEST(HfExport, RefusesWhatNoFamilyHasInOneLine) {
   refused([](ModelSettings& m) { m.parallel_residual = true; }, {"model.parallel_residual=true", "GPT-2", "false"});
   refused([](ModelSettings& m) { m.num_query_groups = 1; }, {"model.num_query_groups=1", "GPT-2", "num_attention_heads=3"});
   refused([](ModelSettings& m) { m.kv_channels = 4; }, {"model.kv_channels=4", "GPT-2", "hidden_size=24"});
+  // The heads have a width of their own, but transformers wants their number to divide that of the model all the same.
+  refused([](ModelSettings& m) { as_llama(m), m.num_attention_heads = 5, m.num_query_groups = 5, m.kv_channels = 8; },
+          {"model.num_attention_heads=5", "Llama", "divides model.hidden_size=24"});
   refused([](ModelSettings& m) { as_neox(m), m.activation = MlpActivation::swiglu; },
           {"model.activation=fast-swiglu", "GPT-NeoX"});
   refused([](ModelSettings& m) { as_llama(m), m.activation = MlpActivation::gelu; },
@@ -142,6 +145,15 @@ TEST(HfExport, RefusesWhatNoFamilyHasInOneLine) {
   refused([](ModelSettings& m) { as_llama(m), m.rotary_percentage = 0.5; }, {"model.rotary_percentage=0.5", "Llama", "1.0"});
   refused([](ModelSettings& m) { as_llama(m), m.position_embedding_type = PositionEmbedding::none; },
           {"model.position_embedding_type=none", "Llama", "rope"});
+}
+
+TEST(HfExport, ATokenizerOfAnotherModelIsRefused) {
+  const TemporaryFolder folder;
+  Settings settings = small_settings();
+  settings.model.tokenizer.library = "sentencepiece";
+  settings.model.tokenizer.model = TRIREME_SOURCE_DIR "/tests/data/tokenizer/sentencepiece/bpe_bytes.model";  // of 460 tokens
+  expect_user_error([&] { HfExport(make_checkpoint(folder / "checkpoints", settings), {}); },
+                    {"model.vocab_size=53", "bpe_bytes.model", "460"});
 }
 
 TEST(HfExport, BytesBringTheirTokenizer) {

@@ -185,6 +185,27 @@ TEST_F(HfImportTest, KeepsTheTokenizer) {
   EXPECT_TRUE(contains(read_file(folder / "again/config.json", 1 << 20), "\"eos_token_id\": 52"));
 }
 
+TEST_F(HfImportTest, ATokenizerOfAnotherModelIsRefused) {
+  fs::copy(TRIREME_SOURCE_DIR "/tests/data/tokenizer/sentencepiece/bpe_bytes.model", model() / "tokenizer.model");
+  refused({"460 tokens", "53", "do not belong together"});
+}
+
+TEST_F(HfImportTest, WeightsThatAreNotNumbersAreRefused) {
+  const std::string whole = read_file(weights(), 1 << 20);
+  const File file = File::open(weights());
+  for (const SafetensorsTensor& tensor : read_safetensors_header(file).tensors) {
+    if (tensor.name != "transformer.h.1.mlp.c_fc.weight") continue;
+    for (const float bad : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+      std::string spoilt = whole;
+      std::memcpy(spoilt.data() + tensor.begin + 7 * sizeof(float), &bad, sizeof bad);
+      folder.write("model/model.safetensors", spoilt);
+      refused({"transformer.h.1.mlp.c_fc.weight", "1 values of", "NaN or infinite", "element 7"});
+    }
+    return;
+  }
+  ADD_FAILURE() << "the tensor is not there";
+}
+
 TEST_F(HfImportTest, NeverTouchesWhatIsThere) {
   folder.write("run/precious.txt", "mine");
   expect_user_error([&] { import_model(model(), folder / "run"); }, {"--output", "there already"});
