@@ -73,8 +73,9 @@ TEST_F(TrainRecipeTest, FoldersAndRecipesWithAnyNameWork) {
   const auto resumed = in_home("train \xff.yaml --resume trainer.max_steps=3");
   ASSERT_EQ(resumed.status, 0) << resumed.output;
   EXPECT_TRUE(contains(resumed.output, "resumed from step 2")) << resumed.output;
-  for (const char* command : {"metrics run --json", "report run", "generate run --tokens 2 --prompt-tokens 1",
-                              "export run --output hf\xe9", "import hf\xe9 --output imported", "config imported/recipe.yaml"})
+  for (const char* command :
+       {"metrics run --json", "report run", "generate run --tokens 2 --prompt-tokens 1", "export run --output hf\xe9",
+        "import hf\xe9 --output ../imported", "config ../imported/recipe.yaml"})
     EXPECT_EQ(in_home(command).status, 0) << command << in_home(command).output;
 }
 
