@@ -15,6 +15,7 @@
 #include "config/settings_printer.h"
 #include "config/tree_json.h"
 #include "config/validate.h"
+#include "data/open_dataset.h"
 #include "train/paper_run.h"
 
 namespace trireme {
@@ -47,12 +48,13 @@ nlohmann::ordered_json data_parallel_json(const Settings& settings) {
   return settings.data_parallel_size();
 }
 
-// What a rank takes; nothing where the ranks do not fit the recipe, or the vocabulary is not known before data is opened.
-std::optional<PaperRun> memory_of(const ConfigArguments& arguments, const Settings& settings) {
+// What a rank takes; nothing where the ranks do not fit the recipe, or the tokens of its tokenizer cannot be counted here.
+std::optional<PaperRun> memory_of(const ConfigArguments& arguments, Settings settings) {
   const GpuKind& gpu = arguments.recipe.gpu_kind();
-  if (settings.model.vocab_size == 0) return std::nullopt;
+  ModelSettings& model = settings.model;
   try {
     validate_ranks(settings);
+    if (model.vocab_size == 0) model.vocab_size = default_vocabulary(model.data, model.tokenizer);
   } catch (const UserError&) {
     return std::nullopt;
   }

@@ -100,7 +100,23 @@ TEST(ConfigCommand, PrintsARecipeForOtherRanks) {
   const auto json = nlohmann::json::parse(run_program(one_node + "--json", kShipped).output);
   EXPECT_EQ(json["ranks"], 8);
   EXPECT_TRUE(json["data_parallel_size"].is_null());
+  EXPECT_TRUE(json["memory"].is_null());
   EXPECT_TRUE(contains(json["needs"], "needs a multiple of 32"));
+}
+
+// The vocabulary of text is its tokenizer's, bytes if none is named.
+TEST(ConfigCommand, SaysWhatMemoryARankTakes) {
+  const TemporaryFolder folder;
+  const std::string recipe = folder.write("r.yaml",
+                                          "model: {hidden_size: 64, num_attention_heads: 4, encoder_seq_length: 32, data: "
+                                          "{data_impl: text, data_prefix: [a.txt]}}\n");
+  const auto memory = nlohmann::json::parse(run_program("config --json --gpu a100-40 " + recipe).output)["memory"];
+  EXPECT_EQ(memory["gpu"], "a100-40");
+  EXPECT_EQ(memory["fits"], true);
+  int64_t total = 0;
+  for (const auto& [kind, bytes] : memory["bytes"].items()) total += bytes.get<int64_t>();
+  EXPECT_EQ(memory["total"], total);
+  EXPECT_EQ(memory["left"], memory["gpu_memory"].get<int64_t>() - total);
 }
 
 TEST(ConfigCommand, MistakesAreOneLineAndStatus2) {
