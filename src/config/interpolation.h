@@ -6,7 +6,7 @@
 //   ${oc.decode:TEXT}                   what the text means as a value: a number, null, a list
 //   ${hydra:runtime.choices.GROUP}      the file that was chosen for a group of the defaults list
 // A value that is one reference takes the kind of what it refers to; a reference inside a longer text becomes text as
-// Python prints it (None, True). ${a[0]} is ${a.0}. \${ stands for ${ and is no reference.
+// Python prints it (None, True). ${a[0]} is ${a.0}. \${ is the text ${ and not a reference.
 #pragma once
 
 #include <functional>

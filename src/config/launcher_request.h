@@ -1,4 +1,4 @@
-// What the NeMo launcher's own settings ask for. They stand beside the recipe in conf/config.yaml: which stages run, on which
+// What the NeMo launcher's own settings ask for. conf/config.yaml has them next to the recipe: which stages run, on which
 // cluster, with which environment. Nothing here acts on them, so a run says so, and a recipe that asks for no training does not
 // train.
 #pragma once

@@ -279,7 +279,7 @@ class Translation {
     to_.set("exp_manager.resume_ignore_no_checkpoint", Tree(is_automatic));
   }
 
-  // Keys of LitGPT without a counterpart, and keys that nobody knows, are for the reader to judge.
+  // Keys of LitGPT without a counterpart and unknown keys are left to the settings reader.
   void keep_the_rest() {
     for (Tree::Entry& entry : from_.map()) {
       if (entry.value.is_map()) std::erase_if(entry.value.map(), [](const Tree::Entry& one) { return is_empty(one.value); });

@@ -232,7 +232,7 @@ struct ModelSettings {  // model.*
     const int64_t multiple = make_vocab_size_divisible_by * tensor_model_parallel_size;
     return (vocab_size + multiple - 1) / multiple * multiple;
   }
-  // Whether tensor parallel communication goes on during the products it belongs to. FP8 copies are made of all rows.
+  // Whether tensor parallel communication overlaps the GEMMs it belongs to. FP8 copies are made of all rows, so not in FP8.
   bool overlaps_tensor_parallel() const { return ub_tp_comm_overlap && tensor_model_parallel_size > 1 && !fp8.enabled; }
   // Layers of one of `stages` pipeline ranks, once validated.
   int64_t layers_of_stage(int64_t stages, int64_t stage) const;
