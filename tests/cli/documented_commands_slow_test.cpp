@@ -122,7 +122,7 @@ class DocumentedCommands : public testing::Test {
     fs::copy(home / "megatron_gpt_config.yaml", home / "my/megatron_gpt_config.yaml");
     write(home / "gpt3_proxy_hydra.yaml", "extends: proxy/h200\nrun: {name: gpt3}\n");
     write(home / "conf/config.yaml",
-          "defaults: [_self_, training: gpt3/5b]\ndata_dir: ???\nlauncher_scripts_path: ???\n"
+          "defaults: [_self_, training: gpt3/5b]\ndata_dir: ???\nstages: [conversion]\nlauncher_scripts_path: ???\n"
           "base_results_dir: ${launcher_scripts_path}/results\n");
     for (const char* name : {"126m", "5b", "175b"})
       write(home / "conf/training/gpt3" / (std::string(name) + ".yaml"),
