@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -63,7 +64,11 @@ std::string without_earlier_run(const std::string& path, int64_t first_step) {
 
 DlloggerSink::DlloggerSink(const std::string& path, const DlloggerOptions& options, const LoggedParameters& parameters,
                            Notify notify, const Clock& clock)
-    : options_(options), clock_(clock), file_(without_earlier_run(path, options.first_step), std::move(notify)), elapsed_(clock) {
+    : options_(options),
+      clock_(clock),
+      notify_(notify),
+      file_(without_earlier_run(path, options.first_step), std::move(notify)),
+      elapsed_(clock) {
   file_.keep_lines(
       [&](std::string_view line) { return options.first_step > 0 && step_of(line).value_or(-1) < options.first_step; });
   if (file_.size() > 0) return;
@@ -80,7 +85,26 @@ DlloggerSink::DlloggerSink(const std::string& path, const DlloggerOptions& optio
 }
 
 void DlloggerSink::step(const StepRecord& record) {
+  last_ = record;
+  last_line_at_.reset();
   if (!record.logged) return;
+  last_line_at_ = file_.size();
+  write_step(record, std::nullopt);
+}
+
+// A process killed between the two writes has no checkpoint of this step yet, so going on makes the step and its line again.
+void DlloggerSink::validation(const ValidationRecord& record) {
+  if (record.steps_done != last_.step + 1) return;  // no step of this process came before it
+  try {
+    if (last_line_at_) file_.cut(*last_line_at_);
+  } catch (const Failure& failure) {
+    return notify_(Severity::warning, fmt::format("{}; val_loss is missing from it", failure.what()));
+  }
+  last_line_at_ = file_.size();
+  write_step(last_, record.loss);
+}
+
+void DlloggerSink::write_step(const StepRecord& record, std::optional<double> validation_loss) {
   begin_record();
   fmt::format_to(std::back_inserter(line_), "{}, \"data\": {{", record.step);
   const char* separator = "";
@@ -89,8 +113,7 @@ void DlloggerSink::step(const StepRecord& record) {
     append_value(line_, value, kind);
   };
   visit_step_values(record, options_.timing, add);
-  if (validation_loss_) add("val_loss", *validation_loss_, NumberKind::real);
-  validation_loss_.reset();
+  if (validation_loss) add("val_loss", *validation_loss, NumberKind::real);
   end_record();
 }
 
@@ -114,13 +137,28 @@ void DlloggerSink::end_record() {
 
 void DlloggerStdout::step(const StepRecord& record) {
   if (!record.logged) return;
-  line_ = "DLL ";
-  append_local_time(line_, clock_.unix_microseconds());
-  fmt::format_to(std::back_inserter(line_), " - {}", record.step);
+  begin_line(record.step);
   visit_step_values(record, timing_, [&](const char* name, double value, NumberKind kind) {
     fmt::format_to(std::back_inserter(line_), " {} : ", name);
     append_value(line_, value, kind);
   });
+  end_line();
+}
+
+void DlloggerStdout::validation(const ValidationRecord& record) {
+  begin_line(std::max<int64_t>(record.steps_done - 1, 0));
+  line_ += " val_loss : ";
+  append_value(line_, record.loss, NumberKind::real);
+  end_line();
+}
+
+void DlloggerStdout::begin_line(int64_t step) {
+  line_ = "DLL ";
+  append_local_time(line_, clock_.unix_microseconds());
+  fmt::format_to(std::back_inserter(line_), " - {}", step);
+}
+
+void DlloggerStdout::end_line() {
   line_ += '\n';
   std::fwrite(line_.data(), 1, line_.size(), stream_);
   std::fflush(stream_);

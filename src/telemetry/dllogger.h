@@ -2,7 +2,7 @@
 // parameters, then one line a step.
 //
 // Readers are known to parse every line and to expect an integer step with a step time in it. So nothing else is written: no
-// metadata, and the loss of a validation stands as val_loss in the line of the step that follows it.
+// metadata, and the loss of a validation stands as val_loss in the line of the last step before it, which is written again.
 #pragma once
 
 #include <cstdio>
@@ -36,18 +36,21 @@ class DlloggerSink final : public Sink {
                const Clock& clock = system_clock());
 
   void step(const StepRecord& record) override;
-  void validation(const ValidationRecord& record) override { validation_loss_ = record.loss; }
+  void validation(const ValidationRecord& record) override;
 
  private:
+  void write_step(const StepRecord& record, std::optional<double> validation_loss);
   void begin_record();  // into line_, up to the value of "step"
   void end_record();
 
   const DlloggerOptions options_;
   const Clock& clock_;
+  Notify notify_;
   LogFile file_;
   Stopwatch elapsed_;
-  std::optional<double> validation_loss_;  // for the next line
-  std::string line_;                       // kept, so that a step allocates nothing
+  StepRecord last_ = {.step = -2};       // the last step, logged or not
+  std::optional<int64_t> last_line_at_;  // where its line begins, if it has one
+  std::string line_;                     // kept, so that a step allocates nothing
 };
 
 // The same values as DLLogger prints them to a terminal, a line a step: "DLL 2024-09-28 01:21:33.241469 - 47 lr : 3.6e-05 ...".
@@ -57,8 +60,12 @@ class DlloggerStdout final : public Sink {
       : timing_(timing), stream_(stream), clock_(clock) {}
 
   void step(const StepRecord& record) override;
+  void validation(const ValidationRecord& record) override;
 
  private:
+  void begin_line(int64_t step);
+  void end_line();
+
   StepTiming timing_;
   std::FILE* stream_;
   const Clock& clock_;

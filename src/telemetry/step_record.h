@@ -24,7 +24,7 @@ struct StepRecord {
   double learning_rate = 0;
   double step_seconds = 0;                 // of this step alone
   double data_wait_seconds = 0;            // of step_seconds: waiting for batches that were not ready
-  std::optional<double> backward_seconds;  // only where the trainer can tell backward apart
+  std::optional<double> backward_seconds;  // that the host spent in backward: on a GPU, which runs behind it, enqueueing only
 
   bool skipped = false;                   // something was not finite, so the parameters did not change
   std::string nonfinite_where;            // "grad of blocks.1.mlp.up.weight is NaN"; empty when not skipped

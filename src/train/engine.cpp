@@ -281,6 +281,7 @@ void Engine::fetch_results(int64_t targets) {
   backend_.download(kCompute, squares_, results.squares.data());
   backend_.download(kCompute, scalars_, results.scalars.data());
   results.targets = targets;
+  results.backward_seconds = std::exchange(backward_seconds_, 0);
   backend_.note_time(kCompute, &results.done_at);
   results.arrived = backend_.record(kCompute, "results_read");
 }
@@ -296,6 +297,7 @@ StepResult Engine::finish_step() {
   result.grad_norm = value(StepScalar::grad_norm);
   result.finite = value(StepScalar::finite) != 0;
   result.done_at = results.done_at;
+  result.backward_seconds = results.backward_seconds;
   if (!result.finite) result.nonfinite = locate_nonfinite(result.loss, results.squares);
   return result;
 }

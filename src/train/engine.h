@@ -38,11 +38,12 @@ struct StepInput {
 };
 
 struct StepResult {
-  double loss = 0;        // mean over the unmasked targets of the global batch
-  double grad_norm = 0;   // before clipping
-  bool finite = true;     // if not, the update was skipped
-  std::string nonfinite;  // what is not finite: the first parameter with such a gradient, or the loss
-  double done_at = 0;     // when the device had done it, as system_clock() counts
+  double loss = 0;              // mean over the unmasked targets of the global batch
+  double grad_norm = 0;         // before clipping
+  bool finite = true;           // if not, the update was skipped
+  std::string nonfinite;        // what is not finite: the first parameter with such a gradient, or the loss
+  double done_at = 0;           // when the device had done it, as system_clock() counts
+  double backward_seconds = 0;  // that the host spent in the backward passes
 };
 
 struct EngineSettings {
@@ -90,6 +91,7 @@ class Engine {
     std::span<double> squares;  // of the gradients, by parameter
     int64_t targets = 0;
     double done_at = 0;
+    double backward_seconds = 0;
     Event arrived;
   };
 
@@ -149,6 +151,7 @@ class Engine {
   Memory results_memory_;             // of the host
   std::array<Results, kStepsAhead> results_;
   uint64_t steps_started_ = 0, steps_finished_ = 0;
+  double backward_seconds_ = 0;  // of the host, in the step that is being started
   std::array<double, kStepScalars> host_scalars_{};
   Pipeline scheduled_;  // what schedule_ is for
   std::vector<Action> schedule_;

@@ -91,7 +91,9 @@ void Engine::compute(const Action& action, const StepInput& input) {
   grads_->begin_micro_batch(action.micro_batch + 1 == input.micro_batches ? MicroBatch::last : MicroBatch::more_follow);
   const Fp8Scaling scaling = choose_scaling(action);
   if (fp8_ && repeats()) weights_->make_fp8_copies();  // here, because what is repeated does the same every time
+  const Stopwatch watch;
   repeat(key_of(action, scaling), [&] { enqueue(action); });
+  if (!comes) backward_seconds_ += watch.seconds();
   if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
 }
 

@@ -124,6 +124,7 @@ void Trainer::finish_steps(size_t left) {
 void Trainer::log_step(StepRecord record, const StepResult& result) {
   record.loss = result.loss;
   record.grad_norm = result.grad_norm;
+  record.backward_seconds = result.backward_seconds;
   record.skipped = !result.finite;
   record.nonfinite_where = result.nonfinite;
   const MemoryUse memory = memory_in_use();

@@ -103,19 +103,25 @@ TEST_F(Dllogger, WhatIsNotFiniteIsWrittenAsPythonReadsIt) {
   EXPECT_NE(lines().at(1).find(R"("grad_norm": Infinity,)"), std::string::npos);
 }
 
-TEST_F(Dllogger, ValidationLossStandsInTheNextStep) {
+TEST_F(Dllogger, ValidationLossStandsInTheLastStepBeforeIt) {
   DlloggerSink sink(path, {}, {}, notify, clock);
+  sink.step(ordinary_record(0));
   sink.validation({.steps_done = 1, .loss = 2.5, .batches = 1, .seconds = 1});
-  EXPECT_EQ(lines().size(), 1u);  // readers take every line for a step
-  StepRecord record = ordinary_record(1);
-  record.logged = false;
-  sink.step(record);
-  record.logged = true;
-  sink.step(record);
-  sink.step(record);
-  ASSERT_EQ(lines().size(), 3u);
-  EXPECT_EQ(nlohmann::json::parse(lines().at(1).substr(4)).at("data").at("val_loss"), 2.5);
-  EXPECT_FALSE(nlohmann::json::parse(lines().at(2).substr(4)).at("data").contains("val_loss"));
+  ASSERT_EQ(lines().size(), 2u);  // readers take every line for a step
+  StepRecord unlogged = ordinary_record(1);
+  unlogged.logged = false;
+  sink.step(unlogged);
+  sink.validation({.steps_done = 2, .loss = 2.25, .batches = 1, .seconds = 1});
+  sink.step(ordinary_record(2));
+  ASSERT_EQ(lines().size(), 4u);
+  const std::vector<std::optional<double>> expected{2.5, 2.25, std::nullopt};
+  for (size_t step = 0; step < 3; ++step) {
+    const auto record = nlohmann::json::parse(lines().at(step + 1).substr(4));
+    EXPECT_EQ(record.at("step"), step);
+    EXPECT_TRUE(record.at("data").contains("train_step_timing in s"));
+    const auto& data = record.at("data");
+    EXPECT_EQ(data.contains("val_loss") ? std::optional(data.at("val_loss").get<double>()) : std::nullopt, expected[step]);
+  }
 }
 
 TEST_F(Dllogger, EveryStepIsInTheFileAtOnce) {

@@ -28,21 +28,19 @@ for number, line in enumerate(open(run + "/dllogger/rank-0/dllogger.json")):
         continue
     assert isinstance(record["step"], int) and "train_step_timing in s" in record["data"], line
     for name, value in record["data"].items():
-        # A validation stands in the line of the step after it.
-        step = record["step"] - 1 if name == "val_loss" else record["step"]
-        logged.setdefault(name, []).append((step, value))
+        logged.setdefault(name, []).append((record["step"], value))
 
 f32 = lambda value: struct.unpack("f", struct.pack("f", value))[0]
 for name, points in logged.items():
     expected = [(step, f32(value)) for step, value in points]
     found = tags[name]
     if name == "val_loss":
-        assert found[:-1] == expected, (name, found, expected)  # no line follows the last one
+        assert found == expected and found, (name, found, expected)
     else:
         assert [step for step, _ in found] == list(range(steps)), (name, found)
         assert found == expected, (name, found, expected)
 
-promised = {"reduced_train_loss", "lr", "global_step", "consumed_samples", "grad_norm", "train_step_timing in s", "epoch",
+promised = {"train_backward_timing in s", "reduced_train_loss", "lr", "global_step", "consumed_samples", "grad_norm", "train_step_timing in s", "epoch",
             "train_step_timing_raw in s", "global_batch_size", "tokens_per_second", "tflops_per_device", "mfu",
             "memory_allocated", "peak_memory_usage"}
 assert promised <= set(logged), promised - set(logged)
