@@ -82,9 +82,10 @@ void add_metrics_command(CLI::App& app, int& status) {
   command->add_option("--file", arguments->file,
                       "a log, as the training-metrics tool of gpu-recipes takes it: prints its three lines only");
   arguments->facts.add_to(*command);
-  command->add_option("--start_step,--start-step", arguments->steps.start_step, "the first step averaged [10]");
-  command->add_option("--end_step,--end-step", arguments->steps.end_step, "the last step averaged, included [30]");
-  command->add_option("--steps", arguments->steps.steps, "average these steps alone: 149,169,189")->delimiter(',');
+  command->add_option("--start_step,--start-step", arguments->steps.start_step,
+                      "average by the rule of gpu-recipes' tool, from this step on [10]; else the steady steps");
+  command->add_option("--end_step,--end-step", arguments->steps.end_step, "the last step averaged by that rule, included [30]");
+  command->add_option("--steps", arguments->steps.steps, "average these steps alone, by that rule: 149,169,189")->delimiter(',');
   command->add_flag("--json", arguments->json, "everything as JSON");
   command->callback([arguments, &status] {
     print_metrics(*arguments);

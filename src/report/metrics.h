@@ -1,8 +1,11 @@
 // How fast a run really was: the figures of `trireme metrics`.
 //
-// The three that begin its output are those of the training-metrics tool of Google's gpu-recipes, by the same rules: the mean of
-// "train_step_timing in s" over steps start_step to end_step, both included; FLOPs of a sample * batch / mean / accelerators;
-// that over the peak.
+// Without a choice they are of the steady steps (LeftOut in telemetry/step_record.h), as at the end of a run and in its report.
+// Logs of other programs do not tell those; there it is all steps but the first 5, or the first half of fewer than 10.
+//
+// The three that begin the output are those of the training-metrics tool of Google's gpu-recipes. With its options they follow
+// its rules: the mean of "train_step_timing in s" over steps start_step to end_step, both included; FLOPs of a sample * batch /
+// mean / accelerators; that over the peak.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +19,23 @@
 
 namespace trireme {
 
-// Which steps are averaged. A list counts before a range. Without either, 10 to 30, as in the reference tool.
+// Which steps are averaged, by the rules of the reference tool. A list counts before a range; of a range that has only one end
+// the other is 10 or 30.
 struct StepChoice {
   std::optional<int64_t> start_step, end_step;
   std::vector<int64_t> steps;
+
+  bool is_made() const { return start_step || end_step || !steps.empty(); }
 };
 
 struct StepTimes {
-  std::string source;  // the name of the series: "train_step_timing in s"
-  std::string chosen;  // "steps 10 to 30", "steps 149, 169, 189"
+  std::string source;  // the name of the series: "train_step_timing_raw in s"
+  std::string chosen;  // "steady steps 5 to 49", "steps 10 to 30", "steps 149, 169, 189"
   int64_t averaged = 0;
-  double mean = 0, median = 0, least = 0, most = 0;  // seconds, over those that were averaged
-  double second_half_mean = 0;                       // over the second half of all logged steps
+  int64_t first = 0, last = 0;  // of the steps that were averaged
+  double mean = 0;              // seconds
+  std::string spread_source;    // the series that the next ones are of: the times of single steps, where they are logged
+  double median = 0, least = 0, most = 0;
 };
 
 struct Rate {
@@ -39,7 +47,7 @@ struct RunMetrics {
   std::string run;
   int64_t first_step = 0, last_step = 0;
   std::optional<double> first_loss, last_loss, last_validation_loss;
-  std::optional<StepTimes> step;  // always there but for logs without step times in measure_second_half
+  std::optional<StepTimes> step;  // always there but for logs without step times in measure_steady
   std::optional<double> tokens_per_second;
   std::vector<Rate> rates;  // the first is the one that MFU is by; empty where the log does not tell enough
   std::optional<double> mfu;
@@ -50,12 +58,11 @@ struct RunMetrics {
   std::optional<double> tokens_per_second_per_device() const;
 };
 
-// UserError if the log has no step times, or none for the chosen steps. Without a choice a run too short for steps 10 to 30 is
-// averaged over its second half, which a note says.
+// UserError if the log has no step times, or none for the chosen steps.
 RunMetrics measure(const RunLog& log, const FactOptions& said, const StepChoice& choice);
 
-// The same over the second half of the run, where the start does not count any more. A log without step times is fine.
-RunMetrics measure_second_half(const RunLog& log, const FactOptions& said);
+// The same over the steady steps, where a log without step times is fine.
+RunMetrics measure_steady(const RunLog& log, const FactOptions& said);
 
 std::string reference_lines(const RunMetrics& metrics);  // "Average step time: ...", "TFLOPS/Accelerator: ...", "MFU: ..."
 std::string details(const RunMetrics& metrics);          // a line a topic: what was averaged, rates, layout, formulas, peak

@@ -15,9 +15,10 @@ namespace {
 
 std::string step_time_text(const RunMetrics& metrics) {
   const StepTimes& step = *metrics.step;
-  return fmt::format("{} over {} ({} values of \"{}\"): median {}, least {}, most {}; second half of the run {}",
-                     format_seconds(step.mean), step.chosen, step.averaged, step.source, format_seconds(step.median),
-                     format_seconds(step.least), format_seconds(step.most), format_seconds(step.second_half_mean));
+  const bool same_source = step.spread_source == step.source;
+  return fmt::format("{} over {} ({} values of \"{}\"): median {}, least {}, most {}{}", format_seconds(step.mean), step.chosen,
+                     step.averaged, step.source, format_seconds(step.median), format_seconds(step.least),
+                     format_seconds(step.most), same_source ? "" : fmt::format(" of \"{}\"", step.spread_source));
 }
 
 std::string throughput_text(const RunMetrics& metrics) {
@@ -45,8 +46,8 @@ std::string peak_text(const RunMetrics& metrics) {
   if (!metrics.mfu) return "";
   const DevicePeak& peak = *metrics.facts.peak;
   const double rate = metrics.rates.front().tflops;
-  return fmt::format("MFU {:.2f}% is {} of {} ({})", *metrics.mfu * 100, format_flops(rate * 1e12),
-                     format_flops(peak.tflops * 1e12), peak.name);
+  return fmt::format("MFU {:.2f}% is {} of {} ({}){}", *metrics.mfu * 100, format_flops(rate * 1e12),
+                     format_flops(peak.tflops * 1e12), peak.name, impossible_mfu_text(*metrics.mfu));
 }
 
 std::string loss_text(const RunMetrics& metrics) {
@@ -86,9 +87,9 @@ nlohmann::ordered_json json_or_null(const std::optional<T>& value) {
 }
 
 nlohmann::ordered_json to_json(const StepTimes& step) {
-  return {
-      {"source", step.source}, {"chosen", step.chosen}, {"averaged", step.averaged}, {"mean", step.mean},
-      {"median", step.median}, {"least", step.least},   {"most", step.most},         {"second_half_mean", step.second_half_mean}};
+  return {{"source", step.source},    {"chosen", step.chosen},  {"averaged", step.averaged},           {"mean", step.mean},
+          {"first_step", step.first}, {"last_step", step.last}, {"spread_source", step.spread_source}, {"median", step.median},
+          {"least", step.least},      {"most", step.most}};
 }
 
 }  // namespace
@@ -130,14 +131,14 @@ std::string details(const RunMetrics& metrics) {
 }
 
 std::string comparison_table(const std::vector<RunMetrics>& runs) {
-  std::vector<Row> rows{{"run", "steps", "devices", "batch", "s/step", "2nd half", "tokens/s", "a device", "TFLOP/s", "by", "MFU",
+  std::vector<Row> rows{{"run", "steps", "devices", "batch", "s/step", "of steps", "tokens/s", "a device", "TFLOP/s", "by", "MFU",
                          "of peak", "loss"}};
   for (const RunMetrics& run : runs) {
     Row row{run.run, fmt::format("{}-{}", run.first_step, run.last_step)};
     row.push_back(cell(run.facts.accelerators, "{}"));
     row.push_back(cell(run.facts.batch, "{}"));
     row.push_back(fmt::format("{:.4g}", run.step->mean));
-    row.push_back(fmt::format("{:.4g}", run.step->second_half_mean));
+    row.push_back(fmt::format("{} of {}-{}", run.step->averaged, run.step->first, run.step->last));
     row.push_back(count_cell(run.tokens_per_second));
     row.push_back(count_cell(run.tokens_per_second_per_device()));
     row.push_back(run.rates.empty() ? kNothing : fmt::format("{:.4g}", run.rates.front().tflops));

@@ -13,7 +13,7 @@ namespace trireme {
 
 struct ReportedRun {
   RunLog log;
-  RunMetrics metrics;  // over the second half of the run
+  RunMetrics metrics;  // over its steady steps
 };
 
 // One curve of a chart.

@@ -15,11 +15,12 @@ constexpr std::string_view kReferenceStepTime = "train_step_timing in s";
 
 constexpr std::array kLoss{Name{"reduced_train_loss"}, Name{"train_loss"}, Name{"train_loss_step"}, Name{"loss"}};
 constexpr std::array kValidationLoss{Name{"val_loss"}, Name{"validation_loss"}};
-constexpr std::array kStepSeconds{Name{"train_step_timing_raw in s"}, Name{kReferenceStepTime}, Name{"iter_time"}};
+constexpr std::array kStepSeconds{Name{"train_step_timing_raw in s"}, Name{kReferenceStepTime}};
+constexpr std::array kMicroBatchSeconds{Name{kMicroBatchTime}};
 constexpr std::array kTokensPerSecond{Name{"tokens_per_second"}, Name{"throughput/tokens_per_sec"}};
 constexpr std::array kTflops{Name{"tflops_per_device"}, Name{"tflops_per_sec_per_gpu"}, Name{"TFLOPS_per_GPU"},
-                             Name{"throughput/device/flops_per_sec", 1e-12}};
-constexpr std::array kMfu{Name{"mfu"}, Name{"throughput/device/mfu"}};
+                             Name{"throughput/device/flops_per_sec", 1e-12}, Name{"device/flops_per_sec", 1e-12}};
+constexpr std::array kMfu{Name{"mfu"}, Name{"throughput/device/mfu"}, Name{"device/mfu"}};
 constexpr std::array kMemory{Name{"peak_memory_usage"}, Name{"memory_allocated"}};
 constexpr std::array kLearningRate{Name{"lr"}, Name{"learning_rate"}, Name{"lr-AdamW"}};
 constexpr std::array kGradNorm{Name{"grad_norm"}, Name{"gradient_norm"}};
@@ -62,6 +63,29 @@ std::optional<Series> step_seconds_from_elapsed(const RunLog& log) {
   return series.points.empty() ? std::nullopt : std::optional(std::move(series));
 }
 
+// iter_time is that of a micro-batch: the time of a step follows from the tokens, where the batch is known.
+std::optional<Series> step_seconds_from_totals(const RunLog& log, const RunFacts& facts) {
+  const std::optional<double> tokens = facts.tokens_per_step();
+  std::optional<Series> series = tokens ? tokens_per_second_from_totals(log) : std::nullopt;
+  if (!series) return std::nullopt;
+  std::erase_if(series->points, [](const Point& point) { return !(point.value > 0); });
+  for (Point& point : series->points) point.value = *tokens / point.value;
+  series->name = "tokens of a step over differences of total_tokens and time";
+  return series->points.empty() ? std::nullopt : series;
+}
+
+// Scaled to a step where its number of micro-batches is known.
+std::optional<Series> step_seconds_from_micro_batches(const RunLog& log, const RunFacts& facts) {
+  std::optional<Series> series = logged(log, kMicroBatchSeconds);
+  if (!series || !facts.batch || !facts.micro_batch || !facts.accelerators) return series;
+  const double micro_batches =
+      static_cast<double>(*facts.batch) / static_cast<double>(*facts.micro_batch) / static_cast<double>(*facts.accelerators);
+  if (!(micro_batches >= 1)) return series;
+  for (Point& point : series->points) point.value *= micro_batches;
+  series->name = fmt::format("{} times {:g} micro-batches", kMicroBatchTime, micro_batches);
+  return series;
+}
+
 // Batch sizes may grow during a run; then they are logged.
 double batch_share_at(const Series* batches, const RunFacts& facts, int64_t step) {
   if (batches == nullptr || !facts.batch) return 1;
@@ -89,8 +113,11 @@ std::optional<Series> from_step_seconds(const RunLog& log, const RunFacts& facts
 std::optional<Series> derived(const RunLog& log, const RunFacts& facts, Quantity quantity) {
   switch (quantity) {
     case Quantity::step_seconds:
-      return step_seconds_from_elapsed(log);
+      if (std::optional<Series> series = step_seconds_from_elapsed(log)) return series;
+      if (std::optional<Series> series = step_seconds_from_totals(log, facts)) return series;
+      return step_seconds_from_micro_batches(log, facts);
     case Quantity::tokens_per_second:
+      if (std::optional<Series> series = tokens_per_second_from_totals(log)) return series;
       return from_step_seconds(log, facts, [&](double seconds) -> std::optional<double> {
         const std::optional<double> tokens = facts.tokens_per_step();
         return tokens ? std::optional(*tokens / seconds) : std::nullopt;
@@ -105,6 +132,23 @@ std::optional<Series> derived(const RunLog& log, const RunFacts& facts, Quantity
 }
 
 }  // namespace
+
+// LitGPT's later versions log the tokens of all devices and the seconds since training began; a row is some micro-batches later
+// than the one before it.
+std::optional<Series> tokens_per_second_from_totals(const RunLog& log) {
+  const Series *const tokens = log.find("total_tokens"), *const time = log.find("time");
+  if (tokens == nullptr || time == nullptr) return std::nullopt;
+  Series series{.name = "differences of total_tokens and time", .points = {}};
+  std::optional<Point> tokens_before, time_before;
+  for (const Point& now : tokens->points) {
+    const auto at = std::ranges::lower_bound(time->points, now.step, {}, &Point::step);
+    if (at == time->points.end() || at->step != now.step) continue;
+    const double seconds = time_before ? at->value - time_before->value : 0;  // below 0 after a resume, when time starts again
+    if (seconds > 0) series.points.push_back({.step = now.step, .value = (now.value - tokens_before->value) / seconds});
+    tokens_before = now, time_before = *at;
+  }
+  return series.points.empty() ? std::nullopt : std::optional(std::move(series));
+}
 
 const QuantityRow& row_of(Quantity quantity) {
   const QuantityRow& row = kQuantities[static_cast<size_t>(quantity)];

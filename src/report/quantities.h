@@ -42,6 +42,15 @@ const QuantityRow& row_of(Quantity quantity);
 // The series of a quantity in its unit, under the name it came from ("reduced_train_loss") or that says how it was made.
 std::optional<Series> find_quantity(const RunLog& log, const RunFacts& facts, Quantity quantity);
 
+// What LitGPT calls the time of an iteration: one micro-batch, of which a step may have several.
+inline constexpr std::string_view kMicroBatchTime = "iter_time";
+
+// Whether each step is a steady one, as our logs tell (LeftOut in telemetry/step_record.h): 1 or 0.
+inline constexpr std::string_view kSteadyStep = "steady_step";
+
+// Tokens of all devices per second, from the totals that LitGPT logs: of each row since the one before it.
+std::optional<Series> tokens_per_second_from_totals(const RunLog& log);
+
 // Step times as the training-metrics tool of gpu-recipes takes them: "train_step_timing in s", which NeMo makes a running mean of
 // five steps; where that is missing, whatever find_quantity finds.
 std::optional<Series> reference_step_seconds(const RunLog& log, const RunFacts& facts);

@@ -36,7 +36,7 @@ std::string title_of(const std::vector<ReportedRun>& runs) {
 Report make_report(std::vector<RunLog> logs, const FactOptions& said, const std::string& title) {
   Report report;
   for (RunLog& log : logs) {
-    RunMetrics metrics = measure_second_half(log, said);
+    RunMetrics metrics = measure_steady(log, said);
     report.runs.push_back({.log = std::move(log), .metrics = std::move(metrics)});
   }
   report.title = title.empty() ? title_of(report.runs) : title;

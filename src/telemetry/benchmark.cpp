@@ -19,7 +19,8 @@ constexpr size_t kRanksShown = 8;
 
 std::string rate_text(const Summary& summary, FlopsFormula formula, double tflops) {
   std::string text = fmt::format("{} a device by the {} formula", format_flops(tflops * 1e12), name_of(formula));
-  if (summary.rates.peak.tflops > 0) text += fmt::format(", MFU {:.1f}%", summary.rates.mfu(tflops) * 100);
+  const double mfu = summary.rates.mfu(tflops);
+  if (summary.rates.peak.tflops > 0) text += fmt::format(", MFU {:.1f}%{}", mfu * 100, impossible_mfu_text(mfu));
   return text;
 }
 
@@ -53,7 +54,10 @@ std::string slowest_rank_text(const Summary& summary) {
 std::string measured_text(const Summary& summary) {
   const int64_t warm_up = summary.left_out[static_cast<size_t>(LeftOut::warm_up)];
   const int64_t others = summary.steps - summary.averaged - warm_up;
-  std::string text = fmt::format("{} measured, {} of warm-up left out", summary.averaged, warm_up);
+  std::string text = summary.averaged == 0 ? "0 measured, "
+                                           : fmt::format("{} steady steps measured, {} to {}; ", summary.averaged,
+                                                         summary.first_averaged, summary.last_averaged);
+  text += fmt::format("{} of warm-up left out", warm_up);
   if (others > 0) text += fmt::format(", {} left out for other reasons", others);
   return text;
 }

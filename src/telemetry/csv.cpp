@@ -76,6 +76,8 @@ constexpr std::array kColumns{
     Column{"global_batch_size", of_step<&StepRecord::global_batch_size>},
     Column{"train_step_timing in s", of_step<&StepRecord::mean_step_seconds>},
     Column{"train_step_timing_raw in s", of_step<&StepRecord::step_seconds>},
+    Column{"steady_step",
+           [](const Row& row) { return row.record != nullptr ? Cell(row.record->left_out() ? 0 : 1) : std::nullopt; }},
     Column{"memory_allocated", known_of_step<&StepRecord::memory_bytes>},
     Column{"peak_memory_usage", known_of_step<&StepRecord::peak_memory_bytes>},
     Column{"throughput/batches_per_sec", rate<&TrainedTotals::batches>},

@@ -34,4 +34,9 @@ std::string RateBasis::description() const {
   return fmt::format("{}; MFU is of {:.4g} TFLOP/s a device ({})", work, peak.tflops, peak.name);
 }
 
+std::string impossible_mfu_text(double mfu) {
+  if (!(mfu > 1)) return "";
+  return ": impossible, so the peak, the step time, the batch or the number of devices is wrong";
+}
+
 }  // namespace trireme

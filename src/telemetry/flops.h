@@ -34,6 +34,9 @@ double model_flops_per_sample(const ModelDimensions& model, FlopsFormula formula
 
 const char* name_of(FlopsFormula formula);  // "full" or "causal"
 
+// ": impossible, ..." for an MFU above 1, which everything that shows one adds to it; else empty.
+std::string impossible_mfu_text(double mfu);
+
 // What rates are computed from; said once at the start of a run, and again beside the rates in its summary.
 struct RateBasis {
   FlopsFormula formula = FlopsFormula::full;

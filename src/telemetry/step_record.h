@@ -12,6 +12,10 @@
 
 namespace trireme {
 
+// Why a step does not count for the speed of a run. The others are its steady steps: every mean, median and rate that the program
+// gives without being asked for other steps is over these.
+enum class LeftOut : uint8_t { skipped, profiled, warm_up, after_validation, after_checkpoint, count_ };
+
 struct StepRecord {
   // Filled by the trainer.
   int64_t step = 0;
@@ -45,6 +49,16 @@ struct StepRecord {
   std::optional<double> grad_outlier_sigma;
 
   bool after_validation() const { return validation_loss.has_value(); }
+
+  // The first reason; none for a steady step.
+  std::optional<LeftOut> left_out() const {
+    if (skipped) return LeftOut::skipped;
+    if (profiled) return LeftOut::profiled;
+    if (warm_up) return LeftOut::warm_up;
+    if (after_validation()) return LeftOut::after_validation;
+    if (after_checkpoint) return LeftOut::after_checkpoint;
+    return std::nullopt;
+  }
 };
 
 struct ValidationRecord {

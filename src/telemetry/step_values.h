@@ -28,6 +28,7 @@ void visit_step_values(const StepRecord& record, StepTiming timing, const Add& a
     real("train_step_timing_raw in s", record.step_seconds);
   }
   count("epoch", record.epoch, NumberKind::integer);
+  if (timing == StepTiming::logged) count("steady_step", record.left_out() ? 0 : 1, NumberKind::integer);
   const auto known = [&](const char* name, double value) {
     if (value > 0) real(name, value);
   };

@@ -13,15 +13,6 @@
 namespace trireme {
 namespace {
 
-std::optional<LeftOut> reason_to_leave_out(const StepRecord& record) {
-  if (record.skipped) return LeftOut::skipped;
-  if (record.profiled) return LeftOut::profiled;
-  if (record.warm_up) return LeftOut::warm_up;
-  if (record.after_validation()) return LeftOut::after_validation;
-  if (record.after_checkpoint) return LeftOut::after_checkpoint;
-  return std::nullopt;
-}
-
 // The smallest value that at least this share of the values does not exceed.
 double percentile(const std::vector<double>& sorted, double share) {
   const double rank = std::ceil(share * static_cast<double>(sorted.size()));
@@ -49,10 +40,12 @@ void SummarySink::step(const StepRecord& record) {
   summary_.tokens += record.tokens;
   if (!record.skipped) summary_.final_loss = record.loss;
 
-  if (const std::optional<LeftOut> reason = reason_to_leave_out(record)) {
+  if (const std::optional<LeftOut> reason = record.left_out()) {
     summary_.left_out[static_cast<size_t>(*reason)] += 1;
     return;
   }
+  if (summary_.averaged_seconds.empty()) summary_.first_averaged = record.step;
+  summary_.last_averaged = record.step;
   summary_.averaged_seconds.push_back(record.step_seconds);
   if (record.data_wait_seconds > 0) summary_.data_wait_steps += 1;
   summary_.data_wait_seconds += record.data_wait_seconds;

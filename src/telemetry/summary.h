@@ -1,8 +1,7 @@
 // The end of a run: what it did, how fast it really was, and where everything is; as a few lines and as summary.json.
 //
-// Speed is averaged over steps of the ordinary kind. A step is left out, and counted by its first reason, when it was skipped
-// (not finite), profiled, one of the warm-up steps (warm_up_steps in telemetry.h), or came right after a validation or a
-// checkpoint.
+// Speed is averaged over the steady steps. A step is left out, and counted by its first reason, when it was skipped (not finite),
+// profiled, one of the warm-up steps (warm_up_steps in telemetry.h), or came right after a validation or a checkpoint.
 #pragma once
 
 #include <array>
@@ -18,7 +17,6 @@
 
 namespace trireme {
 
-enum class LeftOut : uint8_t { skipped, profiled, warm_up, after_validation, after_checkpoint, count_ };
 inline constexpr size_t kLeftOutReasons = static_cast<size_t>(LeftOut::count_);
 const char* name_of(LeftOut reason);  // "skipped", "profiled", "warm-up", "after a validation", "after a checkpoint"
 
@@ -49,7 +47,8 @@ struct Summary {
   std::optional<double> final_loss;            // of the last step that was not skipped
   std::optional<ValidationRecord> validation;  // the last one
 
-  int64_t averaged = 0;  // the rest of this group, and the rates, are over these steps
+  int64_t averaged = 0;                           // steady steps: the rest of this group, and the rates, are over these
+  int64_t first_averaged = 0, last_averaged = 0;  // counted from 0, as logs do
   std::array<int64_t, kLeftOutReasons> left_out{};
   double mean_seconds = 0, median_seconds = 0, percentile95_seconds = 0, least_seconds = 0, most_seconds = 0;
   int64_t data_wait_steps = 0;   // that waited for data

@@ -47,10 +47,11 @@ std::string slowest_text(const Summary& summary) {
 
 std::string speed_text(const Summary& summary) {
   if (summary.averaged == 0) return "no step to average" + left_out_text(summary);
-  return fmt::format(
-      "{} a step (median {}, 95th percentile {}{}), {} tokens/s; mean of {} steps{}{}", format_seconds(summary.mean_seconds),
-      format_seconds(summary.median_seconds), format_seconds(summary.percentile95_seconds), slowest_text(summary),
-      format_count(std::round(summary.tokens_per_second)), summary.averaged, data_wait_text(summary), left_out_text(summary));
+  return fmt::format("{} a step (median {}, 95th percentile {}{}), {} tokens/s; mean of {} steady steps, {} to {}{}{}",
+                     format_seconds(summary.mean_seconds), format_seconds(summary.median_seconds),
+                     format_seconds(summary.percentile95_seconds), slowest_text(summary),
+                     format_count(std::round(summary.tokens_per_second)), summary.averaged, summary.first_averaged,
+                     summary.last_averaged, data_wait_text(summary), left_out_text(summary));
 }
 
 std::string rates_text(const Summary& summary) {
@@ -58,7 +59,8 @@ std::string rates_text(const Summary& summary) {
                                        name_of(summary.rates.formula));
   const DevicePeak& peak = summary.rates.peak;
   if (peak.tflops == 0) return rate + ", no MFU: the peak of this device is not known";
-  return fmt::format("{}, MFU {:.1f}% of {} ({})", rate, summary.mfu * 100, format_flops(peak.tflops * 1e12), peak.name);
+  return fmt::format("{}, MFU {:.1f}% of {} ({}){}", rate, summary.mfu * 100, format_flops(peak.tflops * 1e12), peak.name,
+                     impossible_mfu_text(summary.mfu));
 }
 
 std::string memory_text(const Summary& summary) {
@@ -100,6 +102,8 @@ nlohmann::ordered_json Summary::json() const {
   json["validation_steps_done"] = validation ? nlohmann::ordered_json(validation->steps_done) : nullptr;
 
   json["averaged_steps"] = averaged;
+  json["first_averaged_step"] = averaged > 0 ? nlohmann::ordered_json(first_averaged) : nullptr;
+  json["last_averaged_step"] = averaged > 0 ? nlohmann::ordered_json(last_averaged) : nullptr;
   for (size_t reason = 0; reason < kLeftOutReasons; ++reason) {
     std::string key = name_of(static_cast<LeftOut>(reason));
     std::ranges::replace_if(

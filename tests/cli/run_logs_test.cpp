@@ -1,4 +1,6 @@
 // The logs of one run beside each other: what one says the others say too, also after a kill and a resume.
+#include <nlohmann/json.hpp>
+
 #include "cli/small_run.h"
 #include "report/readers.h"
 
@@ -54,6 +56,34 @@ TEST_F(RunLogsTest, BackwardHasATimeOfItsOwnInEveryStep) {
     for (size_t i = 0; i < 8; ++i) {
       EXPECT_GT(backward->points[i].value, 0) << kind;
       EXPECT_LT(backward->points[i].value, step->points[i].value) << kind;
+    }
+  }
+}
+
+// One run, one speed: at its end, in summary.json, and from its logs, all together or each alone.
+TEST_F(RunLogsTest, EverythingAveragesTheSameSteadySteps) {
+  ASSERT_EQ(run_program(train("run", "trainer.max_steps=24 trainer.val_check_interval=8")).status, 0);
+  const auto summary = nlohmann::json::parse(text_of("run/summary.json"));
+  EXPECT_EQ(summary.at("first_averaged_step"), 5);
+  const std::string run = (folder_ / "run").string();
+  const auto json_of = [](const std::string& arguments) {
+    return nlohmann::json::parse(run_program(arguments + " 2>/dev/null").output).at("runs").at(0);
+  };
+  for (const std::string& figures :
+       {"metrics " + run, "metrics " + run + "/dllogger/rank-0/dllogger.json", "metrics " + run + "/metrics.csv",
+        "report " + run + " --output " + (folder_ / "page.html").string()}) {
+    const auto found = json_of(figures + " --json");
+    const auto& step = found.at("step_seconds");
+    EXPECT_EQ(step.at("chosen"), "steady steps 5 to 23") << figures;
+    EXPECT_EQ(step.at("averaged"), summary.at("averaged_steps")) << figures;
+    // Logs hold 24 bits of each time.
+    for (const auto& [name, of_summary] : {std::pair{"mean", "mean"}, {"median", "median"}, {"least", "min"}, {"most", "max"}}) {
+      const double expected = summary.at("step_seconds").at(of_summary);
+      EXPECT_NEAR(step.at(name).get<double>(), expected, 1e-6 * expected) << figures << " " << name;
+    }
+    if (!found.at("tokens_per_second").is_null()) {
+      const double expected = summary.at("tokens_per_second");
+      EXPECT_NEAR(found.at("tokens_per_second").get<double>(), expected, 1e-6 * expected) << figures;
     }
   }
 }

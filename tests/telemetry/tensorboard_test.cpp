@@ -157,6 +157,7 @@ TEST_F(Tensorboard, StepCarriesTheKnownTags) {
                                               {"train_backward_timing in s", 0.0625f},
                                               {"grad_norm", 0.84f},
                                               {"train_step_timing in s", 0.0641f},
+                                              {"steady_step", 1.0f},
                                               {"train_step_timing_raw in s", 0.125f},
                                               {"epoch", 0.f},
                                               {"tokens_per_second", 31950.f},
