@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -60,8 +61,11 @@ FetchReport transfer(const Plan& plan, TransferArguments& arguments) {
 
 int finish(const FetchReport& report, const TransferArguments& arguments, const char* verb) {
   using Outcome = FetchedFile::Outcome;
+  std::set<std::string> said;  // a host that cannot be reached fails many files alike
   for (const FetchedFile& file : report.files)
-    if (file.outcome == Outcome::failed) fmt::print(stderr, "trireme: {}\n", file.error);
+    if (file.outcome == Outcome::failed && said.insert(file.error).second)
+      fmt::print(stderr, "trireme: {}{}\n", file.error,
+                 file.error.starts_with("cannot reach") ? "; --mirror names another place" : "");
   if (arguments.json) {
     print_json(to_json(report));
   } else {

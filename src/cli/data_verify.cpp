@@ -10,6 +10,7 @@
 #include "cli/data_commands.h"
 #include "cli/data_progress.h"
 #include "data/indexed_verify.h"
+#include "data/written_checksums.h"
 
 namespace trireme {
 namespace {
@@ -20,6 +21,38 @@ struct VerifyArguments {
   bool json = false;
 };
 
+// UserError for what is wrong with the dataset.
+nlohmann::ordered_json verify_one(const std::string& prefix, std::optional<int64_t> vocabulary, bool prints) {
+  const Stopwatch watch;
+  const IndexedDataset data(prefix);
+  VerifiedDataset verified;
+  {
+    DataProgress progress(prefix, data.bin_bytes() + data.idx_bytes());
+    verified = verify_dataset(data, vocabulary, [&](int64_t bytes) { progress(bytes); });
+  }
+  const auto written = find_written_checksums(data.prefix());
+  if (written) {
+    require_written(*written, data.bin_path(), verified.crc32c_bin);
+    require_written(*written, data.idx_path(), verified.crc32c_idx);
+  }
+  nlohmann::ordered_json json{{"prefix", prefix}, {"good", true}};
+  json["documents"] = verified.documents;
+  json["empty_documents"] = verified.empty_documents;
+  json["sequences"] = verified.sequences;
+  json["tokens"] = verified.tokens;
+  json["largest_token"] = verified.largest_token;
+  json["crc32c"] = {{"bin", fmt::format("{:08x}", verified.crc32c_bin)}, {"idx", fmt::format("{:08x}", verified.crc32c_idx)}};
+  json["compared_with"] = written ? nlohmann::ordered_json(written->report) : nlohmann::ordered_json(nullptr);
+  if (!prints) return json;
+  const double bytes_per_second = static_cast<double>(data.bin_bytes() + data.idx_bytes()) / watch.seconds();
+  fmt::print("{}: good: {} documents ({} empty), {} tokens, largest {}; crc32c bin {:08x} idx {:08x}, {}; {}/s\n", prefix,
+             verified.documents, verified.empty_documents, verified.tokens, verified.largest_token, verified.crc32c_bin,
+             verified.crc32c_idx,
+             written ? "as in " + written->report : "with no report of data prepare beside it to compare them with",
+             format_bytes(static_cast<int64_t>(bytes_per_second)));
+  return json;
+}
+
 // Every dataset is checked, also after a bad one, so that one run tells all.
 int verify(const VerifyArguments& arguments) {
   const std::optional<int64_t> vocabulary = arguments.vocabulary > 0 ? std::optional(arguments.vocabulary) : std::nullopt;
@@ -27,35 +60,13 @@ int verify(const VerifyArguments& arguments) {
   int bad = 0;
   std::string first_fault;
   for (const std::string& prefix : arguments.prefixes) {
-    nlohmann::ordered_json json{{"prefix", prefix}};
     try {
-      const Stopwatch watch;
-      const IndexedDataset data(prefix);
-      VerifiedDataset verified;
-      {
-        DataProgress progress(prefix, data.bin_bytes() + data.idx_bytes());
-        verified = verify_dataset(data, vocabulary, [&](int64_t bytes) { progress(bytes); });
-      }
-      json["good"] = true;
-      json["documents"] = verified.documents;
-      json["empty_documents"] = verified.empty_documents;
-      json["sequences"] = verified.sequences;
-      json["tokens"] = verified.tokens;
-      json["largest_token"] = verified.largest_token;
-      json["crc32c"] = {{"bin", fmt::format("{:08x}", verified.crc32c_bin)}, {"idx", fmt::format("{:08x}", verified.crc32c_idx)}};
-      if (!arguments.json)
-        fmt::print(
-            "{}: good: {} documents ({} empty), {} tokens, largest {}; crc32c bin {:08x} idx {:08x}; {}/s\n", prefix,
-            verified.documents, verified.empty_documents, verified.tokens, verified.largest_token, verified.crc32c_bin,
-            verified.crc32c_idx,
-            format_bytes(static_cast<int64_t>(static_cast<double>(data.bin_bytes() + data.idx_bytes()) / watch.seconds())));
+      all.push_back(verify_one(prefix, vocabulary, !arguments.json));
     } catch (const UserError& error) {
       if (bad++ == 0) first_fault = error.what();
-      json["good"] = false;
-      json["fault"] = error.what();
+      all.push_back({{"prefix", prefix}, {"good", false}, {"fault", error.what()}});
       if (!arguments.json && arguments.prefixes.size() > 1) fmt::print("{}: bad: {}\n", prefix, error.what());
     }
-    all.push_back(std::move(json));
   }
   if (arguments.json) print_json(all);
   if (bad == 0) return kDone;

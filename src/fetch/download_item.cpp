@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 
@@ -66,8 +67,12 @@ void DownloadItem::open(const Job& job, SourceReader& reader, const std::functio
     return;
   }
   RemoteFile remote = probed_ ? file_.remote : reader.probe(source.location);
-  if (whole_file_) remote.ranges = false;
-  partial_->begin(remote, options_.chunk_bytes, resume_);
+  // Parts that cannot be shown to be of one file are trusted only when a checksum tells in the end.
+  const bool trusted = remote.has_validator() || !file_.sha256.empty();
+  if (whole_file_ || !trusted) remote.ranges = false;
+  const bool by_checksum = resume_ == PartialFile::Resume::same_file && !remote.has_validator();
+  partial_->begin(remote, options_.chunk_bytes, by_checksum ? PartialFile::Resume::same_size : resume_);
+  resumed_by_checksum_ = by_checksum && partial_->bytes_done() > 0;
 }
 
 void DownloadItem::transfer(const Job& job, SourceReader& reader, const std::function<void(int64_t)>& brought) {
@@ -127,6 +132,7 @@ void DownloadItem::failed(const Job& job, const TransferError& error, double now
   if (job.kind == Job::Kind::open) stage_ = Stage::to_open;
   part.state = Part::State::pending;
   const bool mismatch = job.kind == Job::Kind::finish;
+  if (mismatch && std::exchange(resumed_by_checksum_, false)) return reopen(PartialFile::Resume::never);
   if (mismatch && source_ + 1 == file_.sources.size()) {
     const std::string aside = partial_->keep_aside().string();
     return next_source(fmt::format("{}; what came is kept as {}", error.what(), aside));
@@ -135,6 +141,7 @@ void DownloadItem::failed(const Job& job, const TransferError& error, double now
     case Remedy::none:
       return;
     case Remedy::retry:
+    case Remedy::unreachable:
       if (++part.failures > options_.retries) return next_source(error.what());
       return retry_later(part, error.wait_seconds, now);
     case Remedy::restart:

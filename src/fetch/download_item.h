@@ -63,6 +63,7 @@ class DownloadItem {
   bool probed_;  // file_.remote is what the source has now
   bool whole_file_ = false;
   int restarts_ = 0;
+  bool resumed_by_checksum_ = false;  // with nothing but the size to show that the earlier bytes are of this file
   PartialFile::Resume resume_ = PartialFile::Resume::same_file;
   Part opening_;
   std::vector<Part> parts_;

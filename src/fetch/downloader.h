@@ -22,6 +22,7 @@ struct DownloadOptions {
   int retries = 5;                          // of a part that brings nothing, before its place is given up
   double backoff_seconds = 0.5;             // before the first retry; twice as long before each one after it
   double timeout_seconds = 30;              // to connect, and the longest time without a byte
+  double reach_seconds = 5;                 // beforehand: how long a host is tried that nothing is heard of
   const std::atomic<bool>* stop = nullptr;  // ends what is going on, with everything saved
 };
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -23,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 HttpLimits limits_of(const DownloadOptions& options) {
-  return {.timeout_seconds = options.timeout_seconds, .stop = options.stop};
+  return {.timeout_seconds = options.timeout_seconds, .connect_seconds = options.reach_seconds, .stop = options.stop};
 }
 
 std::optional<RemoteFile> file_there(const fs::path& path) {
@@ -51,13 +52,40 @@ int64_t bytes_of_partial(const fs::path& target) {
   return failed ? 0 : narrow<int64_t>(size);
 }
 
-RemoteFile probe_patiently(const Location& location, SourceReader& reader, const DownloadOptions& options) {
+// Hosts that did not answer: what is said of one is said once, and none is waited for twice.
+class UnreachableHosts {
+ public:
+  void require_reachable(const Location& location) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = hosts_.find(location.root); found != hosts_.end())
+      throw TransferError(Remedy::other_source, found->second);
+  }
+  [[noreturn]] void give_up(const Location& location, const char* reason) {
+    const std::lock_guard lock(mutex_);
+    const auto text = fmt::format("cannot reach {}: {}", shown(with_path(location, "")), reason);
+    throw TransferError(Remedy::other_source, hosts_.emplace(location.root, text).first->second);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> hosts_;  // root -> what is said
+};
+
+RemoteFile probe_patiently(const Location& location, SourceReader& reader, const DownloadOptions& options,
+                           UnreachableHosts& hosts) {
+  const Stopwatch since_start;
   for (int failures = 0;; ++failures) {
+    hosts.require_reachable(location);
     try {
       return reader.probe(location);
     } catch (const TransferError& error) {
-      if (error.remedy != Remedy::retry || failures >= options.retries) throw;
       const double wait = std::min(options.backoff_seconds * std::exp2(failures), 30.0);
+      if (error.remedy == Remedy::unreachable) {
+        if (since_start.seconds() + wait >= options.reach_seconds || failures >= options.retries)
+          hosts.give_up(location, error.what());
+      } else if (error.remedy != Remedy::retry || failures >= options.retries) {
+        throw;
+      }
       const Stopwatch watch;
       while (watch.seconds() < wait && !(options.stop != nullptr && *options.stop))
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -73,9 +101,10 @@ RemoteFile probe_through_tool(const Source& source, const DownloadOptions& optio
   throw TransferError(Remedy::other_source, "there is no such object");
 }
 
-RemoteFile probe_source(Source& source, const std::string& via, SourceReader& reader, const DownloadOptions& options) {
+RemoteFile probe_source(Source& source, const std::string& via, SourceReader& reader, const DownloadOptions& options,
+                        UnreachableHosts& hosts) {
   try {
-    if (!source.tool) return probe_patiently(source.location, reader, options);
+    if (!source.tool) return probe_patiently(source.location, reader, options, hosts);
   } catch (const TransferError& error) {
     if (error.remedy != Remedy::credentials || !is_store(source.location) || via == "https") throw;
     source = private_source(source.location, via);
@@ -84,7 +113,7 @@ RemoteFile probe_source(Source& source, const std::string& via, SourceReader& re
 }
 
 // Leaves the first place that has the file at the front of its sources.
-void probe_entry(FetchEntry& entry, const FetchRequest& request, SourceReader& reader) {
+void probe_entry(FetchEntry& entry, const FetchRequest& request, SourceReader& reader, UnreachableHosts& hosts) {
   DownloadFile& file = entry.file;
   if (!file.sha256.empty() && is_same(file.target, {}, file.sha256)) {
     entry.action = FetchEntry::Action::unchanged;
@@ -94,11 +123,12 @@ void probe_entry(FetchEntry& entry, const FetchRequest& request, SourceReader& r
   std::vector<std::string> reasons;
   while (!file.sources.empty() && file.remote.size < 0) {
     try {
-      file.remote = probe_source(file.sources.front(), request.via, reader, request.download);
+      file.remote = probe_source(file.sources.front(), request.via, reader, request.download, hosts);
       break;
     } catch (const Failure& error) {
       const std::string text = error.what(), place = shown(file.sources.front().location);
-      reasons.push_back(text.starts_with(place) ? text : fmt::format("{}: {}", place, text));
+      const bool names_place = text.starts_with(place) || text.starts_with("cannot reach");
+      reasons.push_back(names_place ? text : fmt::format("{}: {}", place, text));
       file.sources.erase(file.sources.begin());
     }
   }
@@ -163,8 +193,9 @@ FetchPlan plan_fetch(const FetchRequest& request) {
   std::vector<SourceReader> readers;
   readers.reserve(static_cast<size_t>(pool.size()));
   for (int i = 0; i < pool.size(); ++i) readers.emplace_back(limits_of(request.download));
+  UnreachableHosts hosts;
   pool.run_on_threads(narrow<int64_t>(plan.entries.size()), [&](int64_t i, int thread) {
-    probe_entry(plan.entries[static_cast<size_t>(i)], request, readers[static_cast<size_t>(thread)]);
+    probe_entry(plan.entries[static_cast<size_t>(i)], request, readers[static_cast<size_t>(thread)], hosts);
   });
   return plan;
 }

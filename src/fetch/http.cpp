@@ -120,6 +120,11 @@ std::string store_code(const std::string& page) {
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
       throw TransferError(Remedy::other_source, text);
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:
+      throw TransferError(Remedy::unreachable, text);
     case CURLE_ABORTED_BY_CALLBACK:
       throw TransferError(Remedy::none, "stopped");
     default:
@@ -157,7 +162,8 @@ void HttpClient::perform(Exchange& exchange) {
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
   curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
   #endif
-  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, patience);
+  const double connect_seconds = std::min(limits_.connect_seconds, limits_.timeout_seconds);
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, std::max(1L, std::lround(connect_seconds * 1000)));
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, patience);
   curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, static_cast<long>(kReceiveBuffer));

@@ -17,10 +17,14 @@ struct RemoteFile {
   std::string identity;             // changes when the contents do: its ETag, or the date and size; empty: not known
   std::optional<int64_t> modified;  // seconds since 1970
   bool ranges = false;              // parts of it can be had
+
+  // Whether a later answer can show that the contents are still the same.
+  bool has_validator() const { return !identity.empty() || modified.has_value(); }
 };
 
 struct HttpLimits {
-  double timeout_seconds = 30;  // to connect, and the longest time without a byte
+  double timeout_seconds = 30;   // to connect, and the longest time without a byte
+  double connect_seconds = 1e6;  // to connect, where that is less
   const std::atomic<bool>* stop = nullptr;
 };
 

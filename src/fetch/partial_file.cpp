@@ -65,6 +65,7 @@ bool PartialFile::resume_from_state(const RemoteFile& remote, Resume resume) {
     const std::string identity = state.at("identity");
     if (state.at("version") != kStateVersion || state.at("size") != remote.size) return false;
     if (resume == Resume::same_file) {
+      if (!remote.has_validator()) return false;
       if (!remote.identity.empty() && remote.identity != identity) return false;
       if (remote.modified && state.at("modified") != *remote.modified) return false;
     }

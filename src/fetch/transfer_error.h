@@ -9,6 +9,7 @@ namespace trireme {
 
 enum class Remedy : uint8_t {
   retry,         // the same request, after a while: the network, an overloaded server
+  unreachable,   // the same, where no server answered at all
   other_source,  // this place does not have it
   credentials,   // this place has it for those who may read it
   restart,       // the file is another than it was: what came so far is worth nothing

@@ -231,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(
                                2, "for 2 files"},
                     BadRequest{"UnknownTool", "DATA/a --output OUT --via curl", 2, "expected auto, https, s5cmd"},
                     BadRequest{"NoOutput", "DATA/a", 2, "--output"},
-                    BadRequest{"Nobody", "http://127.0.0.1:1/a --output OUT --retries 0", 1, "http://127.0.0.1:1/a: "}),
+                    BadRequest{"Nobody", "http://127.0.0.1:1/a --output OUT --retries 0", 1, "cannot reach http://127.0.0.1:1: "}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -1,9 +1,11 @@
 // The trireme data commands over datasets, as their users meet them.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "../data/dataset_fixture.h"
+#include "base/file.h"
 #include "run_program.h"
 
 namespace trireme {
@@ -14,6 +16,36 @@ std::string small_recipe(const std::string& prefix) {
          "model.micro_batch_size=2 model.num_layers=1 model.hidden_size=32 model.num_attention_heads=2 model.vocab_size=3000 "
          "model.data.data_impl=mmap model.data.data_prefix=[" +
          prefix + "]";
+}
+
+// A flipped bit that leaves everything well-formed shows in the checksums that data prepare noted.
+TEST(DataTools, VerifyComparesWithTheReport) {
+  const TemporaryFolder folder;
+  const std::string input = folder.write("a.jsonl", R"({"text": "the quick brown fox jumps over the lazy dog"})");
+  const std::string output = (folder / "made").string(), prefix = output + "_text_document";
+  ASSERT_EQ(run_program("data prepare " + input + " --tokenizer bytes --output " + output).status, 0);
+  ProgramResult result = run_program("data verify " + prefix);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_TRUE(contains(result.output, "as in " + output + "_report.json")) << result.output;
+  const std::string bin = read_file(prefix + ".bin", 1 << 20), idx = read_file(prefix + ".idx", 1 << 20);
+  const auto write = [](const std::string& path, std::string bytes, size_t flipped) {
+    bytes[flipped] = static_cast<char>(bytes[flipped] ^ 1);
+    std::ofstream(path, std::ios::binary) << bytes;
+  };
+  write(prefix + ".bin", bin, 10);
+  result = run_program("data verify " + prefix);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.output, prefix + ".bin: its crc32c is")) << result.output;
+  std::ofstream(prefix + ".bin", std::ios::binary) << bin;
+  for (size_t byte = 0; byte < idx.size(); byte += 7) {
+    write(prefix + ".idx", idx, byte);
+    EXPECT_EQ(run_program("data verify " + prefix).status, 2) << "byte " << byte;
+  }
+  std::ofstream(prefix + ".idx", std::ios::binary) << idx;
+  std::filesystem::remove(output + "_report.json");
+  result = run_program("data verify " + prefix);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_TRUE(contains(result.output, "no report of data prepare beside it")) << result.output;
 }
 
 TEST(DataTools, EveryHelpBeginsWithAnExample) {

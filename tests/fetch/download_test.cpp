@@ -263,6 +263,37 @@ TEST_F(DownloadTest, StoppedRunOfAFileThatChangedStartsAgain) {
   expect_fetched(content);
 }
 
+// Two versions of the same size at a server that says neither a tag nor a time.
+TEST_F(DownloadTest, WithoutAValidatorNothingIsResumed) {
+  const auto leave_half = [&] {
+    fs::remove_all(request.output);
+    std::string half = made_up_bytes(content.size(), 9);
+    folder.write("out/f.partial", half);
+    folder.write("out/f.partial.json",
+                 R"({"version":1,"size":1000003,"identity":"","modified":null,"chunk_bytes":1000003,"done":[500000]})");
+  };
+  server.put("/f", {.body = content});
+  leave_half();
+  expect_fetched(content);
+  // A checksum tells: of the right bytes half is enough, of wrong ones all come again.
+  request.checksums = Checksums::read(sha256_of(content));
+  leave_half();
+  expect_fetched(content);
+  leave_half();
+  folder.write("out/f.partial", content.substr(0, 500'000));
+  const int64_t sent = server.bytes_sent();
+  expect_fetched(content);
+  EXPECT_LE(server.bytes_sent() - sent, 500'004);
+}
+
+// Nor are parts of what may be two files taken at once, or after a connection broke.
+TEST_F(DownloadTest, WithoutAValidatorTheFileComesInOnePiece) {
+  server.put("/f", {.body = content, .times = 2, .cut_after = 400'000});
+  expect_fetched(content);
+  for (const HttpServer::Request& asked : server.requests())
+    EXPECT_TRUE(asked.range.empty() || asked.range == "0-0") << asked.range;
+}
+
 TEST_F(DownloadTest, DamagedStateStartsAgain) {
   for (const char* state :
        {"", "{", "[]", R"({"version":2})",

@@ -1,18 +1,22 @@
 #include "data/recipe/data_recipe.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
+#include "config/defaults_list.h"
 #include "config/fields.h"
 #include "config/interpolation.h"
 #include "config/overrides.h"
 #include "config/recipe.h"
 #include "config/suggestions.h"
+#include "config/yaml.h"
 #include "data/prepare/input_files.h"
 
 namespace trireme {
 namespace {
 
+namespace fs = std::filesystem;
 using prepare::OutputFormat;
 
 constexpr double kUnlimited = 1e18;
@@ -44,6 +48,10 @@ Row<DataRecipe> without_effect(std::string key) {
 
 std::vector<Row<DataRecipe>> make_rows() {
   using R = DataRecipe;
+  const auto tokenizer_library = [](R&, const Tree& value) {
+    if (!value.is_null() && value.text() != "megatron" && value.text() != "huggingface" && value.text() != "sentencepiece")
+      throw BadValue{"expected megatron, huggingface or sentencepiece"};
+  };
   const auto tokenizer_type = [](R&, const Tree& value) {
     if (value.text() != "GPT2BPETokenizer" && !value.is_null())
       throw BadValue{"expected GPT2BPETokenizer; other tokenizers are named by download_tokenizer_url"};
@@ -58,6 +66,12 @@ std::vector<Row<DataRecipe>> make_rows() {
       addresses("download_tokenizer_url", &R::tokenizer_urls, "tokenizer.json"),
       text("tokenizer_save_dir", &R::tokenizer_save_dir, "bpe", "where they are put, below the output folder"),
       {"tokenizer_type", "text", "GPT2BPETokenizer", "that of vocab.json and merges.txt", tokenizer_type, {}},
+      {"tokenizer_library",
+       "text",
+       "megatron, huggingface or sentencepiece",
+       "the files themselves say it",
+       tokenizer_library,
+       {}},
       boolean("download_the_pile", &R::download_files, "download the files"),
       boolean("preprocess_data", &R::preprocess_data, "tokenize them"),
       boolean("rm_downloaded", &R::rm_downloaded, "remove each file when its tokens are there"),
@@ -74,7 +88,8 @@ std::vector<Row<DataRecipe>> make_rows() {
       real("token_bytes_per_text_byte", &R::token_bytes_per_text_byte, {0, kUnlimited}, "that text becomes"),
   };
   for (const char* key :
-       {"run", "dataset", "vocab_save_dir", "merges_save_dir", "log_dir", "rm_extracted", "data_dir", "base_results_dir"})
+       {"run", "dataset", "vocab_save_dir", "merges_save_dir", "log_dir", "rm_extracted", "tokenizer_model", "nodes",
+        "time_limit", "bcp_preproc_npernode", "data_dir", "base_results_dir", "launcher_scripts_path", "bignlp_path"})
     rows.push_back(without_effect(key));
   return rows;
 }
@@ -98,19 +113,45 @@ void read_entry(DataRecipe& recipe, const Tree::Entry& entry) {
   }
 }
 
+constexpr std::string_view kGroup = "data_preparation";
+
+// The file that a launcher's tree, conf/ or conf/config.yaml, chooses for its data: by data_preparation=NAME among the overrides,
+// or in its list of defaults. Keys may be written as there, data_preparation.file_numbers. Other names stay what they are.
+std::string find_recipe_file(const std::string& name_or_path, std::vector<std::string>& overrides) {
+  std::error_code ignored;
+  fs::path config = name_or_path;
+  if (fs::is_directory(config, ignored)) config /= "config.yaml";
+  if (config.filename() != "config.yaml" || !fs::is_regular_file(config, ignored)) return name_or_path;
+  std::string choice;
+  for (const DefaultsItem& item : read_defaults_list(read_yaml_file(config.string())))
+    if (item.group == kGroup && !item.names.empty()) choice = item.names.front();
+  const std::string selects = std::string(kGroup) + "=", within = std::string(kGroup) + ".";
+  for (std::string& change : overrides) {
+    if (change.starts_with(selects)) choice = change.substr(selects.size());
+    if (change.starts_with(within)) change.erase(0, within.size());
+  }
+  std::erase_if(overrides, [&](const std::string& change) { return change.starts_with(selects); });
+  if (choice.empty()) throw UserError("{}: its defaults have no {}; give data_preparation=NAME", config.string(), kGroup);
+  const fs::path file = config.parent_path() / kGroup / (choice + ".yaml");
+  if (!fs::is_regular_file(file, ignored))
+    throw UserError("{}: {}={}: there is no {}", config.string(), kGroup, choice, file.string());
+  return file.string();
+}
+
 void set_if_absent(Tree& tree, const char* key, const std::string& value) {
   if (tree.find(key) == nullptr) tree.set(key, Tree(value));
 }
 
 }  // namespace
 
-DataRecipe load_data_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides,
-                            const std::string& output) {
+DataRecipe load_data_recipe(const std::string& name, const std::vector<std::string>& overrides, const std::string& output) {
+  std::vector<std::string> changes = overrides;
+  const std::string name_or_path = find_recipe_file(name, changes);
   Tree tree = load_recipe(name_or_path);
-  for (const std::string& change : overrides) apply_override(tree, parse_override(change));
-  // The launcher's files refer to these two, which stand in a file above them.
-  set_if_absent(tree, "data_dir", output);
-  set_if_absent(tree, "base_results_dir", output);
+  for (const std::string& change : changes) apply_override(tree, parse_override(change));
+  // The launcher's files refer to these, which stand in a file above them.
+  for (const char* key : {"data_dir", "base_results_dir", "launcher_scripts_path", "bignlp_path"})
+    set_if_absent(tree, key, output);
   resolve_interpolations(tree);
   DataRecipe recipe{.name = name_or_path};
   for (const Tree::Entry& entry : tree.map()) read_entry(recipe, entry);

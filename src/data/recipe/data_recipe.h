@@ -34,9 +34,9 @@ struct DataRecipe {
   double token_bytes_per_text_byte = 0.6;
 };
 
-// A shipped recipe or the path of a file, with overrides (key=value). ${data_dir} is `output`. UserError for unknown keys.
-DataRecipe load_data_recipe(const std::string& name_or_path, const std::vector<std::string>& overrides,
-                            const std::string& output);
+// A shipped recipe, the path of a file, or a launcher's conf/ whose defaults choose one, with overrides (key=value). ${data_dir}
+// is `output`. UserError for unknown keys.
+DataRecipe load_data_recipe(const std::string& name, const std::vector<std::string>& overrides, const std::string& output);
 
 struct RecipeFile {
   std::string name;    // as it is downloaded

@@ -106,16 +106,20 @@ class RecipeRunner {
     FetchRequest vocabulary = request_for(recipe_.tokenizer_urls, tokenizer_path());
     vocabulary.checksums = {};
     if (recipe_.preprocess_data) vocabulary_plan_ = plan_fetch(vocabulary);
+    require_found(vocabulary_plan_, "download_vocab_url=URL download_merges_url=URL, or download_tokenizer_url=URL");
     std::vector<std::string> urls;
     for (const RecipeFile& file : files_needed()) urls.push_back(shown_inside(recipe_.download_urls.front(), file.name));
     FetchRequest files = request_for(urls, downloads_);
     files.mirrors.assign(recipe_.download_urls.begin() + 1, recipe_.download_urls.end());
     files.mirrors.insert(files.mirrors.end(), run_.fetch.mirrors.begin(), run_.fetch.mirrors.end());
     if (recipe_.download_files) download_plan_ = plan_fetch(files);
-    for (const FetchPlan* each : {&vocabulary_plan_, &download_plan_})
-      for (const FetchEntry& entry : each->entries)
-        if (entry.action == FetchEntry::Action::failed)
-          throw Failure("{}; other places can be named with --url or --mirror", entry.error);
+    require_found(download_plan_, "--url or --mirror");
+  }
+
+  // `remedy` names the places that these files come from.
+  static void require_found(const FetchPlan& plan, const char* remedy) {
+    for (const FetchEntry& entry : plan.entries)
+      if (entry.action == FetchEntry::Action::failed) throw Failure("{}; name another place with {}", entry.error, remedy);
   }
 
   static std::string shown_inside(const std::string& folder, const std::string& name) {

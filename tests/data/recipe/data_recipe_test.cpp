@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "data/recipe/run_recipe.h"
@@ -77,6 +78,51 @@ rm_extracted: True
   EXPECT_EQ(recipe.download_urls, std::vector<std::string>{"https://host/pile/train/"});
   EXPECT_EQ(files_of(recipe).back().name, "02.jsonl.zst");
   EXPECT_FALSE(recipe.rm_downloaded);
+}
+
+// What other releases have that the one above has not.
+TEST_F(DataRecipeTest, FilesOfEveryReleaseAreTaken) {
+  const std::string common = R"(
+download_the_pile: True
+the_pile_url: "https://host/pile/train/"
+file_numbers: "0-2"
+preprocess_data: True
+download_vocab_url: "https://host/vocab.json"
+download_merges_url: "https://host/merges.txt"
+vocab_save_dir: ${data_dir}/bpe
+merges_save_dir: ${data_dir}/bpe
+rm_downloaded: True
+rm_extracted: True
+)";
+  for (const char* more :
+       {"log_dir: ${base_results_dir}/logs\nnodes: 30\ntime_limit: \"4:00:00\"\nbcp_preproc_npernode: 2\n",
+        "dataset: pile\ntokenizer_type: GPT2BPETokenizer\ntokenizer_library: megatron\ntokenizer_model: null\n",
+        "run:\n  name: x\n  results_dir: ${launcher_scripts_path}/${.name}\n  array: ${..file_numbers}\n"}) {
+    const DataRecipe recipe = load_data_recipe(folder.write("download_gpt3_pile.yaml", common + more), {}, "out");
+    EXPECT_EQ(files_of(recipe).size(), 3u) << more;
+  }
+  const std::string path = folder.write("download_gpt3_pile.yaml", common + "tokenizer_library: tiktoken\n");
+  EXPECT_TRUE(contains(message_of<UserError>([&] { load_data_recipe(path, {}, "out"); }), "tokenizer_library=tiktoken"));
+
+  folder.write("conf/config.yaml", R"(
+defaults:
+  - _self_
+  - cluster: bcm
+  - data_preparation: gpt3/download_gpt3_pile
+  - training: gpt3/5b
+stages: [data_preparation]
+launcher_scripts_path: ???
+data_dir: ${launcher_scripts_path}/data
+)");
+  folder.write("conf/data_preparation/gpt3/download_gpt3_pile.yaml", common);
+  folder.write("conf/data_preparation/other.yaml", common + "file_name: named.jsonl\n");
+  const std::string conf = (folder / "conf").string();
+  for (const std::string& name : {conf, conf + "/config.yaml"}) {
+    EXPECT_EQ(files_of(load_data_recipe(name, {"data_preparation.file_numbers='0-1'"}, "out")).size(), 2u);
+    EXPECT_EQ(load_data_recipe(name, {"data_preparation=other"}, "out").file_name, "named.jsonl");
+  }
+  EXPECT_TRUE(contains(message_of<UserError>([&] { load_data_recipe(conf, {"data_preparation=none"}, "out"); }),
+                       "data_preparation=none: there is no"));
 }
 
 TEST_F(DataRecipeTest, MistakesNameTheKey) {
@@ -167,6 +213,24 @@ TEST_F(RunRecipeTest, DownloadsAreKeptWhereAskedAndUsedWhenThere) {
   EXPECT_TRUE(fs::exists(fs::path(out) / "my-gpt3_00_text_document.idx"));
 }
 
+// Nothing listens on port 1 of this machine. What cannot be reached is said soon, once, with the keys or options of its place.
+TEST_F(RunRecipeTest, HostsThatCannotBeReachedAreSaidSoon) {
+  const std::string nowhere = "http://127.0.0.1:1";
+  for (const auto& [change, remedy] : {std::pair("download_vocab_url=" + nowhere + "/vocab.json", "download_vocab_url=URL"),
+                                       std::pair("download_url=" + nowhere, "--url or --mirror")}) {
+    RecipeRun asked = pile({change, "file_numbers='0-19'"});
+    if (change.starts_with("download_url")) asked.recipe.download_urls = {nowhere};
+    if (change.starts_with("download_vocab")) asked.recipe.tokenizer_urls = {nowhere + "/vocab.json"};
+    asked.dry_run = DryRun::yes;
+    asked.fetch.download.reach_seconds = 1;
+    const Stopwatch watch;
+    const std::string said_last = message_of<Failure>([&] { run(asked); });
+    EXPECT_LT(watch.seconds(), 10) << "the retries of a download, which add up to half a minute";
+    EXPECT_TRUE(contains(said_last, "cannot reach http://127.0.0.1:1")) << said_last;
+    EXPECT_TRUE(contains(said_last, remedy)) << said_last;
+  }
+}
+
 TEST_F(RunRecipeTest, DryRunWritesNothing) {
   RecipeRun asked = pile();
   asked.dry_run = DryRun::yes;
@@ -186,7 +250,7 @@ TEST_F(RunRecipeTest, MissingFileIsLookedForAtOtherPlaces) {
   EXPECT_TRUE(contains(message_of<UserError>([&] { run(pile()); }), "01.jsonl: there is no such file"));
   RecipeRun asked = pile();
   asked.fetch.mirrors = {(folder / "mirror").string()};
-  EXPECT_TRUE(contains(message_of<Failure>([&] { run(asked); }), "other places can be named with --url or --mirror"));
+  EXPECT_TRUE(contains(message_of<Failure>([&] { run(asked); }), "name another place with --url or --mirror"));
   folder.write("mirror/01.jsonl", "{\"text\": \"three\"}\n");
   EXPECT_EQ(run(asked).outcome, RecipeOutcome::complete) << said;
 }
