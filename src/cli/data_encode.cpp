@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/choice_option.h"
 #include "cli/data_commands.h"
 #include "cli/tokenizer_options.h"
 #include "data/json_text.h"
@@ -144,8 +145,6 @@ int decode(const EncodeArguments& arguments) {
   return kDone;
 }
 
-const std::map<std::string, OnError> kOnErrorNames = {{"stop", OnError::stop}, {"skip", OnError::skip}};
-
 }  // namespace
 
 void add_data_encode_command(CLI::App& data, int& status) {
@@ -157,9 +156,10 @@ void add_data_encode_command(CLI::App& data, int& status) {
   arguments->tokenizer.add_to(*command);
   command->add_flag("--jsonl", arguments->jsonl, "one JSON object a line in, one JSON array of numbers a line out");
   command->add_option("--key", arguments->key, "with --jsonl: where an object has its text")->capture_default_str();
-  command->add_option("--on-error", arguments->on_error, "with --jsonl, at a line without text: stop or skip it")
-      ->transform(CLI::CheckedTransformer(kOnErrorNames))
-      ->default_str("stop");
+  add_choice<OnError>(
+      *command, "--on-error", {{"stop", OnError::stop}, {"skip", OnError::skip}},
+      [arguments](OnError what) { arguments->on_error = what; }, "with --jsonl, at a line without text: stop or skip it")
+      ->option_text("WHAT [stop]");
   command->callback([arguments, &status] { status = encode(*arguments); });
 }
 

@@ -1,6 +1,7 @@
 // trireme data merge and split: datasets from datasets.
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "cli/data_progress.h"
 #include "data/indexed_dataset.h"
 #include "data/indexed_tools.h"
+#include "train/stop_signal.h"
 
 namespace trireme {
 namespace {
@@ -40,6 +42,22 @@ void report(const CopyArguments& arguments, const nlohmann::ordered_json& output
                plural(output["documents"].get<int64_t>(), "document"), plural(output["tokens"].get<int64_t>(), "token"));
 }
 
+// Shows how far it is. A signal ends the copy with nothing left of it.
+class StoppableProgress {
+ public:
+  StoppableProgress(const std::string& what, int64_t bytes) : progress_(what, bytes) {}
+  std::function<void(int64_t)> hook() const {
+    return [this](int64_t done) {
+      if (const char* name = signal_.received()) throw Failure("stopped by {}; nothing was written", name);
+      progress_(done);
+    };
+  }
+
+ private:
+  StopSignal signal_;
+  mutable DataProgress progress_;
+};
+
 int merge(const CopyArguments& arguments) {
   int64_t bytes = 0;
   CopyTotals planned;
@@ -51,8 +69,8 @@ int merge(const CopyArguments& arguments) {
     planned.tokens += input.tokens();
   }
   if (!arguments.dry_run) {
-    DataProgress progress("merging", bytes);
-    planned = merge_datasets(arguments.inputs, arguments.output, arguments.replace(), [&](int64_t done) { progress(done); });
+    const StoppableProgress progress("merging", bytes);
+    planned = merge_datasets(arguments.inputs, arguments.output, arguments.replace(), progress.hook());
   }
   report(arguments, nlohmann::ordered_json::array({json_of(arguments.output, planned)}));
   return kDone;
@@ -74,8 +92,8 @@ int split(const CopyArguments& arguments) {
     const Range sequences{input.document_start(documents.begin), input.document_start(documents.end)};
     CopyTotals totals{.sequences = sequences.count(), .documents = documents.count(), .tokens = input.tokens(sequences)};
     if (!arguments.dry_run) {
-      DataProgress progress(output, totals.tokens * size_of(input.type()));
-      totals = copy_documents(input.prefix(), documents, output, arguments.replace(), [&](int64_t done) { progress(done); });
+      const StoppableProgress progress(output, totals.tokens * size_of(input.type()));
+      totals = copy_documents(input.prefix(), documents, output, arguments.replace(), progress.hook());
     }
     outputs.push_back(json_of(output, totals));
   }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/choice_option.h"
 #include "cli/data_commands.h"
 #include "data/prepare/prepare.h"
 #include "data/prepare/report.h"
@@ -27,7 +28,7 @@ using prepare::SplitBy;
 
 struct PrepareArguments {
   PrepareSettings settings;
-  std::string memory;
+  std::string memory, pattern;
   int64_t rank = -1, ranks = -1;
   bool append_eod = false, special_tokens = false, dry_run = false, json = false;
 };
@@ -58,8 +59,10 @@ int prepare_files(PrepareArguments arguments) {
   const StopSignal signal;
   const PrepareHooks hooks{.stop = [&] { return signal.received() != nullptr; },
                            .tell = [](const std::string& line) { fmt::print(stderr, "{}\n", line); }};
-  const auto tokenizer = load_tokenizer(
-      settings.tokenizer, {.specials = arguments.special_tokens ? SpecialTokens::recognised : SpecialTokens::ordinary});
+  TokenizerOptions options;
+  if (arguments.special_tokens) options.specials = SpecialTokens::recognised;
+  if (!arguments.pattern.empty()) options.pattern = pattern_named(arguments.pattern);
+  const auto tokenizer = load_tokenizer(settings.tokenizer, options);
   const PrepareResult result = prepare::prepare_data(settings, *tokenizer, hooks);
   if (arguments.json) print_json(result.report);
   if (result.outcome == PrepareOutcome::stopped) {
@@ -70,27 +73,18 @@ int prepare_files(PrepareArguments arguments) {
   return kDone;
 }
 
-template <class Enum>
-CLI::CheckedTransformer names(std::vector<std::pair<std::string, Enum>> pairs) {
-  return CLI::CheckedTransformer(std::move(pairs));
-}
-
 void add_format_options(CLI::App& command, PrepareArguments& arguments) {
   PrepareSettings& settings = arguments.settings;
-  command
-      .add_option(
-          "--format", settings.format,
-          "megatron: OUTPUT_text_document.bin and .idx; flat: OUTPUT/train.bin and val.bin; llmc: OUTPUT_train_000001.bin ...")
-      ->transform(
-          names<OutputFormat>({{"megatron", OutputFormat::megatron}, {"flat", OutputFormat::flat}, {"llmc", OutputFormat::llmc}}))
+  add_choice<OutputFormat>(
+      command, "--format", {{"megatron", OutputFormat::megatron}, {"flat", OutputFormat::flat}, {"llmc", OutputFormat::llmc}},
+      [&settings](OutputFormat format) { settings.format = format; },
+      "megatron: OUTPUT_text_document.bin and .idx; flat: OUTPUT/train.bin and val.bin; llmc: OUTPUT_train_000001.bin ...")
       ->option_text("FORMAT [megatron]");
   command.add_flag("--append-eod", arguments.append_eod, "end every document with the tokenizer's end of document");
-  command
-      .add_option_function<EndOfDocument>(
-          "--eod", [&settings](EndOfDocument where) { settings.end_of_document = where; },
-          "append, prepend or none; not given: none for megatron, append for flat, prepend for llmc, as their own tools do")
-      ->transform(names<EndOfDocument>(
-          {{"none", EndOfDocument::none}, {"append", EndOfDocument::append}, {"prepend", EndOfDocument::prepend}}))
+  add_choice<EndOfDocument>(
+      command, "--eod", {{"append", EndOfDocument::append}, {"prepend", EndOfDocument::prepend}, {"none", EndOfDocument::none}},
+      [&settings](EndOfDocument where) { settings.end_of_document = where; },
+      "append, prepend or none; not given: none for megatron, append for flat, prepend for llmc, as their own tools do")
       ->option_text("WHERE");
   command.add_flag("--special-tokens", arguments.special_tokens,
                    "<|endoftext|> and its like in the text become the special token, not letters");
@@ -99,8 +93,10 @@ void add_format_options(CLI::App& command, PrepareArguments& arguments) {
   command.add_option("--seed", settings.seed, "flat: of the shuffle that chooses them (nanoGPT 2357, LitGPT 42)")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--split-by", settings.split_by, "flat: documents, shuffled; or characters, the end of one .txt file")
-      ->transform(names<SplitBy>({{"documents", SplitBy::documents}, {"characters", SplitBy::characters}}))
+  add_choice<SplitBy>(
+      command, "--split-by", {{"documents", SplitBy::documents}, {"characters", SplitBy::characters}},
+      [&settings](SplitBy what) { settings.split_by = what; },
+      "flat: documents, shuffled; or characters, the end of one .txt file")
       ->option_text("WHAT [documents]");
   command.add_option("--shard-tokens", settings.shard_tokens, "llmc: tokens of a shard")->capture_default_str();
 }
@@ -120,9 +116,10 @@ void add_run_options(CLI::App& command, PrepareArguments& arguments) {
       .add_option("--ranks", arguments.ranks, "how many there are; both come from a job array's environment where there is one")
       ->check(CLI::PositiveNumber)
       ->option_text("N");
-  command
-      .add_option("--on-error", settings.on_error, "what cannot be read: stop with a line that says where, or skip and count it")
-      ->transform(names<prepare::OnError>({{"stop", prepare::OnError::stop}, {"skip", prepare::OnError::skip}}))
+  add_choice<prepare::OnError>(
+      command, "--on-error", {{"stop", prepare::OnError::stop}, {"skip", prepare::OnError::skip}},
+      [&settings](prepare::OnError what) { settings.on_error = what; },
+      "what cannot be read: stop with a line that says where, or skip and count it")
       ->option_text("WHAT [stop]");
   command.add_flag("--dry-run", arguments.dry_run, "look at the inputs, say what would be read, written and needed, and stop");
   command.add_flag("--json", arguments.json, "the report as JSON on stdout");
@@ -152,6 +149,9 @@ void add_data_prepare_command(CLI::App& data, int& status) {
                    "tokenizer.json, tokenizer.model, vocab.json beside merges.txt, a .tiktoken file, a folder with one, or bytes")
       ->required()
       ->option_text("FILE");
+  command->add_option("--pattern", arguments->pattern, "how the tokenizer cuts words, where its files do not tell")
+      ->check(one_of(pattern_names()))
+      ->option_text("NAME");
   command->add_option("--files", arguments->settings.files, "only inputs with these numbers in their names: 0-29 or 0,3,5-7")
       ->option_text("NUMBERS");
   command->add_option("--key", arguments->settings.key, "of the text in the lines of JSON")->capture_default_str();

@@ -6,7 +6,10 @@
 
 namespace trireme {
 
-std::unique_ptr<Tokenizer> tokenizer_named(const std::string& name) { return name.empty() ? nullptr : load_tokenizer(name); }
+// It only shows text, for which it does not matter how words are cut.
+std::unique_ptr<Tokenizer> tokenizer_named(const std::string& name) {
+  return name.empty() ? nullptr : load_tokenizer(name, {.if_unknown = WordPattern::gpt2});
+}
 
 std::string one_line(const Tokenizer& tokenizer, std::span<const int32_t> tokens, size_t limit) {
   std::string line;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "cli/choice_option.h"
 #include "cli/data_commands.h"
 #include "data/json_text.h"
 #include "data/tokenizer/bpe_trainer.h"
@@ -110,7 +111,7 @@ int train_tokenizer(const TrainTokenizerArguments& arguments) {
 
   create_folders(folder);
   atomic_write(folder / "vocab.json", bytes_of(write_vocab_json(vocabulary)));
-  atomic_write(folder / "merges.txt", bytes_of(write_merges_txt(vocabulary)));
+  atomic_write(folder / "merges.txt", bytes_of(write_merges_txt(vocabulary, pattern)));
   atomic_write(folder / "tokenizer.json", bytes_of(write_tokenizer_json(vocabulary, pattern)));
   const size_t size = vocabulary.tokens.size() + vocabulary.special_tokens.size();
   const double seconds = stopwatch.seconds();
@@ -149,7 +150,7 @@ void add_data_train_tokenizer_command(CLI::App& data, int& status) {
       ->capture_default_str();
   command->add_option("--pattern", arguments->pattern, "how text is cut into words")
       ->capture_default_str()
-      ->check(CLI::IsMember({"gpt2", "cl100k", "llama3", "qwen2", "o200k"}));
+      ->check(one_of(pattern_names()));
   command->add_option("--key", arguments->key, "where the objects of .jsonl files have their text")->capture_default_str();
   command->add_option("--threads", arguments->threads, "0: all this process may use")
       ->capture_default_str()

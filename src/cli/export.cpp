@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/units.h"
+#include "cli/choice_option.h"
 #include "cli/command.h"
 #include "convert/hf_export.h"
 #include "convert/hf_import.h"
@@ -116,10 +117,10 @@ void add_export_command(CLI::App& app, int& status) {
   command->add_option("checkpoint", arguments->checkpoint, "the folder of a checkpoint, or of a run (its newest)")->required();
   command->add_option("--to", arguments->to, "hf: safetensors and config.json of GPT-2, GPT-NeoX or Llama, whichever it is")
       ->capture_default_str()
-      ->check(CLI::IsMember({"hf"}));
+      ->check(one_of({"hf"}));
   command->add_option("--output", arguments->output, "the folder to make; one that is there is never touched")->required();
   command->add_option("--dtype", arguments->dtype, "of the weights; default: as the model was trained")
-      ->check(CLI::IsMember({"bf16", "fp32"}));
+      ->check(one_of({"bf16", "fp32"}));
   command->add_option("--max-shard-size", arguments->max_shard_bytes, "a larger model is written as several files, e.g. 5GB")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(true));

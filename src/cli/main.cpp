@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -66,6 +67,7 @@ void require_output_written() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is then a failed write, which is answered with a line
   const auto complain = [](const char* text, int status) {
     fmt::print(stderr, "{} {}\n", inked(trireme::Ink::red, "trireme:", trireme::detect_terminal(STDERR_FILENO)), text);
     return status;

@@ -1,5 +1,7 @@
 #include "cli/tokenizer_options.h"
 
+#include "cli/choice_option.h"
+
 namespace trireme {
 
 void TokenizerArguments::add_to(CLI::App& command) {
@@ -10,8 +12,9 @@ void TokenizerArguments::add_to(CLI::App& command) {
       ->required();
   command.add_flag("--special-tokens", special_tokens,
                    "<|endoftext|> and the like in the text become the special tokens they name");
-  command.add_option("--pattern", pattern, "how a .tiktoken file cuts words, where its size does not tell")
-      ->check(CLI::IsMember({"gpt2", "cl100k", "llama3", "qwen2", "o200k"}));
+  command.add_option("--pattern", pattern, "how the tokenizer cuts words, where its files do not tell")
+      ->check(one_of(pattern_names()))
+      ->option_text("NAME");
   command.add_option("--end-of-document", end_of_document,
                      "the special token that ends documents, where it is none of the usual");
 }

@@ -17,12 +17,25 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
+// What killed processes left of files on their way to these names.
+void remove_left_partials(const std::filesystem::path& prefix) {
+  const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : ".";
+  const std::string name = prefix.filename().string();
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string other = entry.path().filename().string();
+    const bool ours = other.ends_with(".partial") && (other.starts_with(name + ".bin.") || other.starts_with(name + ".idx."));
+    if (ours && File::open_update(entry.path()).lock()) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
 std::filesystem::path with_suffix(const std::filesystem::path& prefix, const char* suffix) { return prefix.string() + suffix; }
 
 }  // namespace
 
 IndexedDatasetWriter::Stream::Stream(const std::filesystem::path& path)
     : path_(path), temporary_(partial_name(path)), file_(File::create(temporary_)) {
+  file_.lock();  // as long as this process lives: then no other takes the file for a dead one's
   buffer_.reserve(kBufferBytes);
 }
 
@@ -77,6 +90,7 @@ IndexedDatasetWriter::IndexedDatasetWriter(const std::filesystem::path& prefix, 
   for (const char* suffix : {".bin", ".idx"})
     if (replace == Replace::no && std::filesystem::exists(with_suffix(prefix, suffix)))
       throw UserError("{} is there already; remove it or choose another name", with_suffix(prefix, suffix).string());
+  remove_left_partials(prefix);
   bin_.emplace(with_suffix(prefix, ".bin"));
   lengths_.emplace(with_suffix(prefix, ".idx.lengths"));
   document_ends_.emplace(with_suffix(prefix, ".idx.documents"));

@@ -36,6 +36,15 @@ class DataPrepareTest : public testing::Test {
     return contents(prefix + ".bin") + contents(prefix + ".idx");
   }
 
+  // One that is none of the published: all 256 bytes, in order.
+  std::string write_rank_file() const {
+    constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string ranks;
+    for (size_t byte = 0; byte < 256; ++byte)
+      ranks += fmt::format("{}{}== {}\n", kAlphabet[byte >> 2], kAlphabet[(byte & 3) << 4], byte);
+    return folder_.write("own.tiktoken", ranks);
+  }
+
   TemporaryFolder folder_;
 };
 
@@ -94,8 +103,17 @@ TEST_F(DataPrepareTest, MemoryStaysUnderItsBound) {
   ASSERT_EQ(result.status, 0) << result.output;
   const json report = json::parse(contents(folder_ / "out_report.json"));
   EXPECT_LT(report["peak_memory_bytes"], kBound);
-  EXPECT_EQ(report["findings"]["too_long"]["count"], 2);
-  EXPECT_EQ(report["documents"], 1006001);
+  EXPECT_EQ(report["findings"]["too_long"]["count"], 1);
+  EXPECT_EQ(report["documents"], 1006002);
+  // Bytes can be cut anywhere, a word of a pattern nowhere.
+  const auto wall =
+      run_program(fmt::format("data prepare {} --tokenizer {} --pattern gpt2 --output {} --memory 256MiB --on-error skip",
+                              (folder_ / "in/wall.txt").string(), write_rank_file(), (folder_ / "wall").string()));
+  ASSERT_EQ(wall.status, 0) << wall.output;
+  const json of_wall = json::parse(contents(folder_ / "wall_report.json"));
+  EXPECT_LT(of_wall["peak_memory_bytes"], kBound);
+  EXPECT_EQ(of_wall["documents"], 0);
+  EXPECT_TRUE(contains(of_wall["findings"]["too_long"]["first"], "a single word of more than 1.")) << of_wall["findings"];
 }
 
 TEST_F(DataPrepareTest, AFullDiskIsALineAndTheRunGoesOnLater) {
@@ -137,6 +155,26 @@ TEST_F(DataPrepareTest, MistakesAreAnsweredInOneLine) {
     EXPECT_EQ(lines_of(line), 1) << line;
     for (const std::string& word : mistake.words) EXPECT_TRUE(contains(line, word)) << mistake.arguments;
   }
+}
+
+TEST_F(DataPrepareTest, TakesThePatternOfARankFile) {
+  const std::string tokenizer = write_rank_file(), input = folder_.write("pattern.txt", "ab");
+  const std::string command = "data prepare " + input + " --tokenizer " + tokenizer + " --output " + (folder_ / "ranks").string();
+  const ProgramResult refused = run_program(command);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(contains(refused.output, "give --pattern: gpt2, cl100k")) << refused.output;
+  const ProgramResult result = run_program(command + " --pattern o200k");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_EQ(read_file(folder_ / "ranks_text_document.bin", 100), std::string("a\0b\0", 4));
+}
+
+// What the system does not let grow is answered as a full disk is.
+TEST_F(DataPrepareTest, AFileThatMayNotGrowIsALine) {
+  const std::string input = folder_.write("large.txt", std::string(300'000, 'x'));
+  const ProgramResult result = run_shell("ulimit -f 100; " + std::string(TRIREME_BINARY) + " data prepare " + input +
+                                         " --tokenizer bytes --output " + (folder_ / "limited").string());
+  EXPECT_EQ(result.status, 1) << result.output;
+  EXPECT_TRUE(contains(result.output, "File too large")) << result.output;
 }
 
 TEST_F(DataPrepareTest, RanksOfAJobArrayMakeOneDataset) {

@@ -18,6 +18,48 @@ std::string small_recipe(const std::string& prefix) {
          prefix + "]";
 }
 
+TEST(DataTools, ChoicesAreAnsweredWithTheWordsThereAre) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"prepare x --tokenizer bytes --output y --format parquet", "parquet is not known; expected megatron, flat or llmc"},
+      {"prepare x --tokenizer bytes --output y --eod apend", "expected append, prepend or none; did you mean append?"},
+      {"prepare x --tokenizer bytes --output y --split-by words", "expected documents or characters"},
+      {"prepare x --tokenizer bytes --output y --on-error 1", "expected stop or skip"},
+      {"encode --tokenizer bytes --jsonl --on-error go", "expected stop or skip"},
+      {"encode --tokenizer bytes --pattern gpt3", "expected gpt2, cl100k, llama3, qwen2 or o200k"},
+      {"train-tokenizer x --output y --pattern gpt9", "expected gpt2, cl100k, llama3, qwen2 or o200k"}};
+  for (const auto& [arguments, words] : cases) {
+    const ProgramResult result = run_program(std::string("data ") + arguments + " < /dev/null");
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_EQ(lines_of(result.output), 1) << result.output;
+    EXPECT_TRUE(contains(result.output, words)) << result.output;
+  }
+}
+
+TEST(DataTools, HelpIsText) {
+  for (const char* command : {"encode", "decode", "train-tokenizer", "fetch", "push", "run", "prepare", "inspect", "verify",
+                              "merge", "split", "index", "sample"}) {
+    const ProgramResult result = run_program(std::string("data ") + command + " --help");
+    EXPECT_EQ(result.status, 0) << command;
+    for (const char byte : result.output)
+      ASSERT_TRUE(byte == '\n' || static_cast<unsigned char>(byte) >= 0x20) << command << ": byte " << static_cast<int>(byte);
+  }
+}
+
+// What a killed merge left is gone after the next; what one that still runs has is not touched.
+TEST(DataTools, MergeClearsAwayWhatKilledOnesLeft) {
+  const TemporaryFolder folder;
+  const std::string prefix = write_dataset(folder, "a", 5), output = (folder / "all").string();
+  for (const char* name : {"all.bin.123-0badf00d.partial", "all.idx.lengths.123-0badf00d.partial"}) folder.write(name, "left");
+  folder.write("all.bin.124-0badf00d.partial", "held");
+  File held = File::open_update(folder / "all.bin.124-0badf00d.partial");
+  ASSERT_TRUE(held.lock());
+  ASSERT_EQ(run_program("data merge " + prefix + " --output " + output).status, 0);
+  std::vector<std::string> partial;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    if (entry.path().extension() == ".partial") partial.push_back(entry.path().filename().string());
+  EXPECT_EQ(partial, std::vector<std::string>{"all.bin.124-0badf00d.partial"});
+}
+
 // A flipped bit that leaves everything well-formed shows in the checksums that data prepare noted.
 TEST(DataTools, VerifyComparesWithTheReport) {
   const TemporaryFolder folder;

@@ -20,7 +20,7 @@ class RecipeTokenizerTest : public testing::Test {
         train_bpe({{"low", 9}, {" lower", 7}, {" newest", 6}}, {.vocabulary = 270, .special_tokens = {"<|endoftext|>"}});
     tokens_ = static_cast<int64_t>(vocabulary.tokens.size()) + 1;
     vocab_ = folder_.write("vocab.json", write_vocab_json(vocabulary));
-    merges_ = folder_.write("elsewhere/merges.txt", write_merges_txt(vocabulary));
+    merges_ = folder_.write("elsewhere/merges.txt", write_merges_txt(vocabulary, WordPattern::gpt2));
     folder_.write("hf/tokenizer.json", write_tokenizer_json(vocabulary, WordPattern::gpt2));
     text_ = folder_.write("text.txt", "low lower newest low lower newest low lower newest");
   }

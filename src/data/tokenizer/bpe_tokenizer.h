@@ -19,6 +19,7 @@ enum class SpecialTokens : uint8_t { ordinary, recognised };
 struct BpeDefinition {
   BpeModel model;
   WordPattern pattern = WordPattern::gpt2;
+  bool says_pattern = false;  // the file itself names it
   TextForm text_form = TextForm::as_it_is;
   bool adds_prefix_space = false;  // a text that does not begin with a space gets one
   std::vector<AddedToken> added;

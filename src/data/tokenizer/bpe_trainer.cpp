@@ -155,8 +155,10 @@ TrainedVocabulary train_bpe(std::vector<WordCount> words, const TrainingSettings
 
 std::string write_vocab_json(const TrainedVocabulary& vocabulary) { return vocab_object(vocabulary).dump(); }
 
-std::string write_merges_txt(const TrainedVocabulary& vocabulary) {
-  std::string text = "#version: 0.2\n";
+std::string write_merges_txt(const TrainedVocabulary& vocabulary, WordPattern pattern) {
+  std::string text = "#version: 0.2";
+  if (pattern != WordPattern::gpt2) text.append(" pattern: ").append(name_of(pattern));
+  text += "\n";
   for (const Merge& merge : vocabulary.merges)
     text += ByteAlphabet::get().write(vocabulary.tokens[static_cast<size_t>(merge.left)]) + " " +
             ByteAlphabet::get().write(vocabulary.tokens[static_cast<size_t>(merge.right)]) + "\n";

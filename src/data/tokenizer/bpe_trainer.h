@@ -62,7 +62,8 @@ TrainedVocabulary train_bpe(std::vector<WordCount> words, const TrainingSettings
 
 // The files that others read.
 std::string write_vocab_json(const TrainedVocabulary& vocabulary);
-std::string write_merges_txt(const TrainedVocabulary& vocabulary);
+// The first line names the pattern unless it is GPT-2's; other readers of such files pass over that line.
+std::string write_merges_txt(const TrainedVocabulary& vocabulary, WordPattern pattern);
 std::string write_tokenizer_json(const TrainedVocabulary& vocabulary, WordPattern pattern);
 
 }  // namespace trireme

@@ -1,5 +1,7 @@
 // tokenizer.json of Hugging Face, the byte-level BPE kind: GPT-2, GPT-NeoX, Llama 3, Qwen and what is built like them. What
 // changes the tokens and is not known here is refused in one line, never passed over.
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "data/tokenizer/load_tokenizer.h"
@@ -46,6 +48,7 @@ class TokenizerJson {
     const int32_t end_of_document = choose_end_of_document(added_);
     return {.model = vocabulary.take_model(added_, is_true(model, "ignore_merges") ? WholeWords::looked_up : WholeWords::merged),
             .pattern = pattern_,
+            .says_pattern = true,
             .text_form = text_form_,
             .adds_prefix_space = adds_prefix_space_,
             .added = std::move(added_),
@@ -91,7 +94,7 @@ class TokenizerJson {
     const std::string_view expression = pattern.is_object() ? text_of(pattern, "Regex") : "";
     const auto known = pattern_of_regex(expression);
     if (!known)
-      throw refuse(fmt::format("the pattern {} is none of those supported: gpt2, cl100k, llama3, qwen2, o200k", expression));
+      throw refuse(fmt::format("the pattern {} is none of those supported: {}", expression, fmt::join(pattern_names(), ", ")));
     pattern_ = *known;
     has_pattern_ = true;
   }

@@ -1,4 +1,6 @@
 // Rank files of tiktoken: a line is base64 of a token's bytes, a space, and its rank, which is also its id.
+#include <fmt/ranges.h>
+
 #include <charconv>
 #include <unordered_set>
 
@@ -62,7 +64,8 @@ std::optional<std::string> decode_base64(std::string_view text) {
 
 }  // namespace
 
-BpeDefinition read_rank_file(const std::string& source, std::string_view text, std::optional<WordPattern> pattern) {
+BpeDefinition read_rank_file(const std::string& source, std::string_view text, std::optional<WordPattern> pattern,
+                             std::optional<WordPattern> if_unknown) {
   std::vector<std::string> tokens;
   std::unordered_set<std::string> seen;
   size_t ranks = 0;
@@ -97,13 +100,16 @@ BpeDefinition read_rank_file(const std::string& source, std::string_view text, s
     pattern = known.pattern;
     added = known.added;
   }
+  if (!pattern) pattern = if_unknown;
   if (!pattern)
     throw UserError(
-        "{}: a rank file of {} tokens is none that is known, so give its --pattern: gpt2, cl100k, llama3, qwen2 or o200k", source,
-        ranks);
+        "{}: a rank file of {} tokens is none that is known, and such files do not say their pattern; use a tokenizer.json, or "
+        "give --pattern: {}",
+        source, ranks, fmt::join(pattern_names(), ", "));
   const int32_t end_of_document = choose_end_of_document(added);
   return {.model = BpeModel::from_ranks(source, std::move(tokens)),
           .pattern = *pattern,
+          .says_pattern = true,
           .added = std::move(added),
           .end_of_document = end_of_document};
 }

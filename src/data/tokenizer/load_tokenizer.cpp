@@ -54,7 +54,7 @@ fs::path merges_of(const fs::path& vocab, const TokenizerOptions& options) {
 BpeDefinition read_definition(const fs::path& path, const TokenizerOptions& options) {
   const std::string text = read_named_file(path);
   if (path.extension() == ".tiktoken" || path.extension() == ".model")
-    return read_rank_file(path.string(), text, options.pattern);
+    return read_rank_file(path.string(), text, options.pattern, options.if_unknown);
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || text[first] != '{')
     throw UserError("{}{}: not a tokenizer.json, a vocab.json, a sentencepiece model or a file named *.tiktoken",
@@ -78,6 +78,12 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name, const Tokeniz
     return std::make_unique<SentencePieceTokenizer>(read_sentencepiece_model(path.string(), read_named_file(path)),
                                                     options.specials, options.end_of_document);
   BpeDefinition definition = read_definition(path, options);
+  if (options.pattern && *options.pattern != definition.pattern) {
+    if (definition.says_pattern)
+      throw UserError("--pattern {}: {} says that its pattern is {}; leave --pattern out", name_of(*options.pattern),
+                      path.string(), name_of(definition.pattern));
+    definition.pattern = *options.pattern;
+  }
   if (options.end_of_document) {
     definition.end_of_document = -1;
     for (const AddedToken& token : definition.added)

@@ -69,6 +69,13 @@ std::optional<WordPattern> pattern_named(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<std::string> pattern_names() {
+  std::vector<std::string> names;
+  for (const PatternRow& row : kPatterns)
+    if (row.pattern != WordPattern::cl100k_long_numbers) names.emplace_back(row.name);
+  return names;
+}
+
 std::string_view name_of(WordPattern pattern) {
   for (const PatternRow& row : kPatterns)
     if (row.pattern == pattern) return row.name;

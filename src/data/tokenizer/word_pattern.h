@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/tokenizer/kernels/word_kernels.h"
 
@@ -24,6 +26,7 @@ LineBreaks line_breaks_of(WordPattern pattern);
 
 std::optional<WordPattern> pattern_named(std::string_view name);  // "gpt2", "cl100k", ...
 std::string_view name_of(WordPattern pattern);
+std::vector<std::string> pattern_names();  // those that a user may name
 // What Hugging Face tokenizers do with the expression of a tokenizer.json: one of those that such files carry.
 std::optional<WordPattern> pattern_of_regex(std::string_view expression);
 std::string_view regex_of(WordPattern pattern);  // for a tokenizer.json; tiktoken reads it the same, but for cl100k_long_numbers

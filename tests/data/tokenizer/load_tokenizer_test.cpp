@@ -41,7 +41,7 @@ TEST(LoadTokenizer, TheSameVocabularyFromEveryKindOfFile) {
   const TrainedVocabulary vocabulary = trained();
   const TemporaryFolder folder;
   const std::string vocab = folder.write("vocab.json", write_vocab_json(vocabulary));
-  folder.write("merges.txt", write_merges_txt(vocabulary));
+  folder.write("merges.txt", write_merges_txt(vocabulary, WordPattern::gpt2));
   const std::string json = folder.write("tokenizer.json", write_tokenizer_json(vocabulary, WordPattern::gpt2));
   const std::string ranks = folder.write("made.tiktoken", rank_file(vocabulary));
   std::vector<std::unique_ptr<Tokenizer>> tokenizers;
@@ -57,6 +57,34 @@ TEST(LoadTokenizer, TheSameVocabularyFromEveryKindOfFile) {
     const std::vector<int32_t> tokens = tokenizers[0]->encode(text);
     for (const auto& tokenizer : tokenizers) ASSERT_EQ(tokenizer->encode(text), tokens);
   }
+}
+
+// The pattern belongs to the vocabulary: what was learnt with one is cut with it, from whichever of its files it is read.
+TEST(LoadTokenizer, ThePatternIsKeptWithTheVocabulary) {
+  const TrainedVocabulary vocabulary = trained();
+  const std::string text = "HelloWorld's 12345 camelCase!!\n\n x";
+  for (const char* name : {"gpt2", "cl100k", "llama3", "qwen2", "o200k"}) {
+    const WordPattern pattern = *pattern_named(name);
+    const TemporaryFolder folder;
+    const std::string vocab = folder.write("vocab.json", write_vocab_json(vocabulary));
+    folder.write("merges.txt", write_merges_txt(vocabulary, pattern));
+    const std::string json = folder.write("tokenizer.json", write_tokenizer_json(vocabulary, pattern));
+    const auto loaded = load_tokenizer(vocab);
+    EXPECT_EQ(dynamic_cast<const BpeTokenizer&>(*loaded).definition().pattern, pattern);
+    EXPECT_EQ(loaded->encode(text), load_tokenizer(json)->encode(text)) << name;
+    EXPECT_EQ(load_tokenizer(json, {.pattern = pattern})->encode(text), loaded->encode(text)) << name;
+    const WordPattern other = pattern == WordPattern::o200k ? WordPattern::gpt2 : WordPattern::o200k;
+    expect_user_error([&] { load_tokenizer(json, {.pattern = other}); },
+                      {std::string("--pattern ").append(name_of(other)), "tokenizer.json says", name});
+    if (pattern != WordPattern::gpt2)
+      expect_user_error([&] { load_tokenizer(vocab, {.pattern = other}); }, {"vocab.json says", name});
+    // Files of others say nothing, so that the user may.
+    folder.write("merges.txt", write_merges_txt(vocabulary, WordPattern::gpt2));
+    const auto named = load_tokenizer(vocab, {.pattern = pattern});
+    EXPECT_EQ(dynamic_cast<const BpeTokenizer&>(*named).definition().pattern, pattern);
+  }
+  expect_user_error([&] { read_vocab_and_merges("v.json", write_vocab_json(vocabulary), "#version: 0.2 pattern: gpt9\n"); },
+                    {"v.json", "gpt9"});
 }
 
 TEST(LoadTokenizer, SaysWhatIsWrongInOneLine) {
