@@ -341,6 +341,8 @@ struct Rotary {
 // q [B,Tq,H,D], k and v [B,Tk,G,D] as views of packed heads, out [B,Tq,H,D] act; lse [B,H,Tq] f32.
 // The dropout of probability (i, j) is keyed by site + h, the row key of query i, and first_key + j: the position of key j in its
 // sequence, of which the keys may be a part. first_key is a multiple of 4.
+// document_starts (optional): query i sees no key whose position is below its entry, the first of its document; entries do not
+// fall within a sequence. A query that sees no key has lse -infinity and out 0.
 struct AttentionForward {
   static constexpr const char* kName = "attention_forward";
   HeadsView q, k, v;
@@ -349,6 +351,7 @@ struct AttentionForward {
   CausalMask causal = CausalMask::yes;
   float scale = 1;
   Dropout dropout;
+  Tensor document_starts;  // [B*Tq] i32
   Operand out;
   Tensor lse;
   template <class V>
@@ -356,7 +359,8 @@ struct AttentionForward {
     visitor.in("q", q.packed);
     if (!same_tensor(q, k)) visitor.in("k", k.packed);
     if (!same_tensor(k, v)) visitor.in("v", v.packed);
-    visitor.in("row_keys", dropout.row_keys), visit_written(visitor, "out", out), visitor.out("lse", lse);
+    visitor.in("row_keys", dropout.row_keys), visitor.in("document_starts", document_starts);
+    visit_written(visitor, "out", out), visitor.out("lse", lse);
   }
   double flops() const;
 };
@@ -371,15 +375,17 @@ struct AttentionBackward {
   CausalMask causal = CausalMask::yes;
   float scale = 1;
   Dropout dropout;
-  Tensor out, lse;  // what forward gave; where the keys are a part of those a query sees: what all parts came to
-  Tensor d_out;     // [B,Tq,H,D] act
+  Tensor document_starts;  // [B*Tq] i32
+  Tensor out, lse;         // what forward gave; where the keys are a part of those a query sees: what all parts came to
+  Tensor d_out;            // [B,Tq,H,D] act
   HeadsView d_q, d_k, d_v;
   template <class V>
   void visit(V&& visitor) const {
     visitor.in("q", q.packed);
     if (!same_tensor(q, k)) visitor.in("k", k.packed);
     if (!same_tensor(k, v)) visitor.in("v", v.packed);
-    visitor.in("row_keys", dropout.row_keys), visitor.in("out", out), visitor.in("lse", lse), visitor.in("d_out", d_out);
+    visitor.in("row_keys", dropout.row_keys), visitor.in("document_starts", document_starts);
+    visitor.in("out", out), visitor.in("lse", lse), visitor.in("d_out", d_out);
     visit_written(visitor, "d_q", d_q.packed);
     if (!same_tensor(d_q, d_k)) visitor.out("d_k", d_k.packed);
     if (!same_tensor(d_k, d_v)) visitor.out("d_v", d_v.packed);

@@ -206,9 +206,6 @@ const std::vector<RestrictedKey>& restricted_keys() {
       {"model.rotary_interleaved", {"false"}, "rope turns the two halves of a head; use false"},
       {"model.seq_len_interpolation_factor", {}, kRopeScaling},
       {"model.data.dataloader_type", {"single"}, "samples come in one shuffled order; use single"},
-      {"model.data.reset_position_ids", {"false"}, "positions run through the whole sample; use false"},
-      {"model.data.reset_attention_mask", {"false"}, "attention sees the whole sample; use false"},
-      {"model.data.eod_mask_loss", {"false"}, "every target counts in the loss; use false"},
       {"model.data.data_cache_generation_only", {"false"}, "a training run trains; use false"},
       {"model.data.add_fim", {"false"}, "fill-in-the-middle is not supported; use false"},
   };

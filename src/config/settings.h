@@ -119,6 +119,9 @@ struct DataSettings {                    // model.data.*
       R"({"class": "nemo.collections.common.tokenizers.huggingface.auto_tokenizer.AutoTokenizer"})";
   double auto_blend = 0;                           // ours: weights by size to this power; 0: off
   WindowOrder window_order = WindowOrder::random;  // ours: flat, llmc
+  bool reset_position_ids = false;                 // positions start again after the end of a document
+  bool reset_attention_mask = false;               // attention sees no earlier document
+  bool eod_mask_loss = false;                      // what follows the end of a document is not learnt
   int64_t num_workers = 2;                         // threads that make batches ahead of the step
 
   bool is_made_up() const { return data_impl == "mock" || data_impl == "mock_legacy"; }  // read from no file

@@ -158,6 +158,9 @@ std::vector<Row<DataSettings>> data_rows() {
            "mmap: weigh datasets by size to this power; folders allowed"),
       choice("window_order", &S::window_order, {{"random", WindowOrder::random}, {"sequential", WindowOrder::sequential}},
              "flat, llmc: windows at drawn offsets, or one after the other"),
+      boolean("reset_position_ids", &S::reset_position_ids, "positions start again at 0 after the token that ends a document"),
+      boolean("reset_attention_mask", &S::reset_attention_mask, "attention sees only the document that a token belongs to"),
+      boolean("eod_mask_loss", &S::eod_mask_loss, "the target of the token that ends a document does not count in the loss"),
       integer("num_workers", &S::num_workers, {0, 256}, "threads that make batches ahead of the step; 0 is 1"),
   };
 }

@@ -6,22 +6,26 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/document_rules.h"
 #include "data/sequence_cut.h"
 
 namespace trireme {
 
 struct Batch {
-  Batch(int64_t B, int64_t T, SequenceCut cut = {});  // the only allocation
+  Batch(int64_t B, int64_t T, SequenceCut cut = {}, DocumentRules documents = {});  // the only allocation
 
-  int64_t micro_batch;             // B
-  int64_t sequence;                // T
-  SequenceCut cut;                 // which tokens of each sample these are
-  int64_t first_sample = 0;        // number of the first sample in the global order
-  int64_t unmasked_targets = 0;    // how many of these targets take part in the loss
-  std::vector<int32_t> tokens;     // [N]
-  std::vector<int32_t> targets;    // [N], kMaskedTarget where masked
-  std::vector<int32_t> positions;  // [N] 0 .. T-1 in each sample, of the tokens that are here
-  std::vector<int64_t> row_keys;   // [N] global sample * T + position: what random draws are keyed by
+  int64_t micro_batch;  // B
+  int64_t sequence;     // T
+  SequenceCut cut;      // which tokens of each sample these are
+  DocumentRules documents;
+  int64_t first_sample = 0;              // number of the first sample in the global order
+  int64_t unmasked_targets = 0;          // how many of these targets take part in the loss
+  std::vector<int32_t> tokens;           // [N]
+  std::vector<int32_t> targets;          // [N], kMaskedTarget where masked
+  std::vector<int32_t> positions;        // [N] 0 .. T-1 in each sample or document, of the tokens that are here
+  std::vector<int64_t> row_keys;         // [N] global sample * T + position: what random draws are keyed by
+  std::vector<int32_t> document_starts;  // [N] the place in the sample of the first token of the document; empty unless needed
+  std::vector<int32_t> earlier;          // the tokens of a sample before those that are here, while starts are searched
 };
 
 // Samples first_sample .. first_sample + B - 1 of the dataset, or what the batch has of them. Allocates nothing.

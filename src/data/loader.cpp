@@ -14,7 +14,7 @@ Loader::Loader(const Dataset& dataset, const SamplerLayout& layout, int64_t cons
       count_(micro_batches_left(layout, consumed_samples, dataset.size())) {
   CHECK(depth >= 2 && threads >= 1);  // one in the caller's hands, one in the making
   ring_.assign(static_cast<size_t>(depth),
-               Slot{.batch = Batch(layout.micro_batch, dataset.sequence(), layout.cut), .number = -1});
+               Slot{.batch = Batch(layout.micro_batch, dataset.sequence(), layout.cut, layout.documents), .number = -1});
   for (int64_t i = 0; i < std::min(threads, depth - 1); ++i) threads_.emplace_back([this] { fill_ring(); });
 }
 

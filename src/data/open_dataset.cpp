@@ -84,6 +84,28 @@ int64_t default_vocabulary(const DataSettings& settings, const TokenizerSettings
   return named.open()->vocabulary();
 }
 
+DocumentRules document_rules(const DataSettings& settings, const TokenizerSettings& tokenizer, int64_t vocabulary) {
+  DocumentRules rules{.resets_positions = settings.reset_position_ids,
+                      .resets_attention = settings.reset_attention_mask,
+                      .masks_loss = settings.eod_mask_loss};
+  if (!rules.needs_starts() && !rules.masks_loss) return rules;
+  const DataKind kind = kind_of(settings);
+  if (kind == DataKind::mock || kind == DataKind::mock_legacy) {
+    rules.end_token = static_cast<int32_t>(vocabulary - 1);
+    return rules;
+  }
+  const char* key = settings.reset_attention_mask ? "reset_attention_mask" : "reset_position_ids";
+  if (!rules.needs_starts()) key = "eod_mask_loss";
+  const RecipeTokenizer named = named_tokenizer(tokenizer);
+  if (kind != DataKind::text && named.kind == RecipeTokenizer::Kind::bytes)
+    throw UserError("model.data.{}=true needs the token that ends documents; name the tokenizer of the data in model.tokenizer",
+                    key);
+  rules.end_token = named.open()->end_of_document();
+  if (rules.end_token < 0)
+    throw UserError("model.data.{}=true needs the token that ends documents, and {} has none", key, named.description());
+  return rules;
+}
+
 bool has_own_datasets(const DataSettings& settings) {
   return !settings.validation_prefix.empty() || !settings.test_prefix.empty();
 }

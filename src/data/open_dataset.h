@@ -8,6 +8,7 @@
 
 #include "config/settings.h"
 #include "data/dataset.h"
+#include "data/document_rules.h"
 #include "data/splits.h"
 
 namespace trireme {
@@ -36,6 +37,9 @@ DatasetRequest training_request(const Settings& settings);
 
 // The vocabulary where model.vocab_size is 0: that of the tokenizer, or GPT-2's where there is none.
 int64_t default_vocabulary(const DataSettings& settings, const TokenizerSettings& tokenizer);
+
+// What model.data says about the ends of documents. UserError if it needs the token that ends them and none is known.
+DocumentRules document_rules(const DataSettings& settings, const TokenizerSettings& tokenizer, int64_t vocabulary);
 
 // The wanted splits, each with at least the samples it needs, in an order that follows from the seed. UserError when the recipe
 // or its files do not allow it, or when the tokenizer that it names has more tokens than the model.

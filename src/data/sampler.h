@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/checked_math.h"
+#include "data/document_rules.h"
 #include "data/sequence_cut.h"
 
 namespace trireme {
@@ -16,6 +17,7 @@ struct SamplerLayout {
   int64_t rank = 0;         // of the data-parallel group
   int64_t size = 1;         // ranks in the data-parallel group
   SequenceCut cut = {};     // ranks that take the same samples may take other tokens of them
+  DocumentRules documents = {};
 };
 
 // The first sample of this rank's micro-batch `number`, counted from the position `consumed_samples`; the others follow it.

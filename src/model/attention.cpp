@@ -59,6 +59,7 @@ void attention_forward(const Context& context, int64_t layer, const BlockParamet
                                                    .causal = CausalMask::yes,
                                                    .scale = score_scale(d),
                                                    .dropout = context.attention_dropout(layer),
+                                                   .document_starts = context.batch.document_starts,
                                                    .out = a.attended,
                                                    .lse = a.lse});
   }
@@ -90,6 +91,7 @@ void attention_backward(const Context& context, int64_t layer, const BlockParame
                                                     .causal = CausalMask::yes,
                                                     .scale = score_scale(d),
                                                     .dropout = context.attention_dropout(layer),
+                                                    .document_starts = context.batch.document_starts,
                                                     .out = a.attended,
                                                     .lse = a.lse,
                                                     .d_out = d_attended,

@@ -9,10 +9,11 @@ namespace trireme {
 
 // A micro-batch on the device.
 struct DeviceBatch {
-  Tensor tokens;     // [N] i32
-  Tensor targets;    // [N] i32, -1 where masked
-  Tensor positions;  // [N] i32
-  Tensor row_keys;   // [N] i64, what dropout is keyed by
+  Tensor tokens;           // [N] i32
+  Tensor targets;          // [N] i32, -1 where masked
+  Tensor positions;        // [N] i32
+  Tensor row_keys;         // [N] i64, what dropout is keyed by
+  Tensor document_starts;  // [N] i32, where attention ends with the document; otherwise absent
 };
 
 // Keys and values of earlier positions, for generation.

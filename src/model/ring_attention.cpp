@@ -35,6 +35,7 @@ class KeyRing {
     return lse.reshaped({2 * d.B, d.H, half_}).rows(half * d.B, d.B);
   }
   Dropout dropout(int64_t half) const;
+  Tensor document_starts(int64_t half) const;
 
   // Calls visit(block) for all blocks that are visible in a step of the ring, in which the keys of rank - step are here.
   template <class Visit>
@@ -58,6 +59,12 @@ Dropout KeyRing::dropout(int64_t half) const {
   const int64_t rows = context_.dims.B * half_;
   if (whole.active()) whole.row_keys = whole.row_keys.rows(half * rows, rows);
   return whole;
+}
+
+Tensor KeyRing::document_starts(int64_t half) const {
+  const Tensor whole = context_.batch.document_starts;
+  const int64_t rows = context_.dims.B * half_;
+  return whole ? whole.rows(half * rows, rows) : whole;
 }
 
 template <class Visit>
@@ -106,6 +113,7 @@ void KeyRing::attend(const Block& block, Tensor key_values) const {
                                                   .causal = block.causal,
                                                   .scale = score_scale(d),
                                                   .dropout = dropout(block.queries),
+                                                  .document_starts = document_starts(block.queries),
                                                   .out = block.first_of_queries ? out : buffers_.part_out,
                                                   .lse = block.first_of_queries ? lse : buffers_.part_lse});
   if (block.first_of_queries) return;
@@ -146,6 +154,7 @@ void KeyRing::attend_backward(const Block& block, Tensor key_values, Tensor d_at
                                                    .causal = block.causal,
                                                    .scale = score_scale(d),
                                                    .dropout = dropout(block.queries),
+                                                   .document_starts = document_starts(block.queries),
                                                    .out = half_of(a_.attended, block.queries),
                                                    .lse = half_of_statistics(a_.lse, block.queries),
                                                    .d_out = half_of(d_attended, block.queries),

@@ -109,10 +109,12 @@ void Engine::add_chunks(Arenas& arenas) {
     chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_needed(schedule, chunk), workspace_,
                          memory);
   for (int64_t i = 0; i < slots_needed(schedule, 0).batch; ++i)
-    batches_.push_back({.tokens = arenas.activations.take({d.N()}, DType::i32),
-                        .targets = arenas.activations.take({d.N()}, DType::i32),
-                        .positions = arenas.activations.take({d.N()}, DType::i32),
-                        .row_keys = arenas.activations.take({d.N()}, DType::i64)});
+    batches_.push_back(
+        {.tokens = arenas.activations.take({d.N()}, DType::i32),
+         .targets = arenas.activations.take({d.N()}, DType::i32),
+         .positions = arenas.activations.take({d.N()}, DType::i32),
+         .row_keys = arenas.activations.take({d.N()}, DType::i64),
+         .document_starts = model.data.reset_attention_mask ? arenas.activations.take({d.N()}, DType::i32) : Tensor{}});
   batch_free_.resize(batches_.size());
   messages_.emplace(longest, model.batch_p2p_comm ? MessageBatches::yes : MessageBatches::no, backend_, *mesh_.pp,
                     Shape{d.R, d.C}, dtype, arenas.scratch);

@@ -28,6 +28,7 @@ struct Arenas {
 struct HostBatch {
   std::span<const int32_t> tokens, targets, positions;
   std::span<const int64_t> row_keys;
+  std::span<const int32_t> document_starts = {};  // empty where attention sees the whole sample
 };
 
 struct StepInput {

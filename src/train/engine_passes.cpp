@@ -35,6 +35,7 @@ void Engine::upload_batch(const DeviceBatch& to, const HostBatch& host) {
   upload(host.targets, to.targets);
   upload(host.positions, to.positions);
   upload(host.row_keys, to.row_keys);
+  if (to.document_starts) upload(host.document_starts, to.document_starts);
   backend_.wait(kCompute, backend_.record(kCopy, "batch_on_device"));
 }
 

@@ -12,7 +12,11 @@ namespace trireme {
 namespace {
 
 HostBatch view_of(const Batch& batch) {
-  return {.tokens = batch.tokens, .targets = batch.targets, .positions = batch.positions, .row_keys = batch.row_keys};
+  return {.tokens = batch.tokens,
+          .targets = batch.targets,
+          .positions = batch.positions,
+          .row_keys = batch.row_keys,
+          .document_starts = batch.document_starts};
 }
 
 }  // namespace
@@ -46,7 +50,8 @@ SamplerLayout Trainer::sampler_layout() const {
   return {.micro_batch = model_.micro_batch_size,
           .rank = mesh_.dp->rank(),
           .size = mesh_.dp->size(),
-          .cut = {.rank = mesh_.cp->rank(), .ranks = mesh_.cp->size()}};
+          .cut = {.rank = mesh_.cp->rank(), .ranks = mesh_.cp->size()},
+          .documents = documents_};
 }
 
 // Where the host is ahead of the device, the results of a step are read when the next one has been enqueued.

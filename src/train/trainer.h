@@ -116,6 +116,7 @@ class Trainer {
   Agreement agreement_;
   std::optional<StoredCheckpoint> restored_;  // model.restore_from_path
   std::unique_ptr<Dataset> train_data_, validation_data_;
+  DocumentRules documents_;
   int64_t validation_batches_ = 0;  // global batches of one validation
   RateBasis rates_;
   MemoryPlan plan_;

@@ -71,6 +71,11 @@ Trainer::Trainer(RunRequest request, World& world)
   if (model_.fp8.enabled && !backend_->has_fp8())
     throw DoesNotFit("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
                      backend_->description());
+  if (model_.data.reset_attention_mask && !backend_->device_name().empty())
+    throw UserError(
+        "model.data.reset_attention_mask=true is not supported on GPUs, and this run is on {}; use false, or "
+        "trainer.backend=cpu",
+        backend_->description());
   for (const auto& [asked, key] : {std::pair{model_.cuda_graph == CudaGraph::yes, "model.enable_cuda_graph=true"},
                                    std::pair{model_.profile.enabled, "model.nsys_profile.enabled=true"}})
     if (asked && backend_->device_name().empty())
@@ -194,6 +199,7 @@ void Trainer::open_data() {
     say(fmt::format("indexing {} training samples; fewer trainer.max_steps start sooner",
                     format_count(static_cast<double>(samples))));
   DatasetsBySplit datasets = open_datasets(model_.data, request, [&](const std::string& line) { warn(line); });
+  documents_ = document_rules(model_.data, model_.tokenizer, model_.vocab_size);
   train_data_ = std::move(datasets[static_cast<size_t>(Split::train)]);
   validation_data_ = std::move(datasets[static_cast<size_t>(Split::validation)]);
   if (is_cached && is_first()) control_.share("data", "");

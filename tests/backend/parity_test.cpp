@@ -19,6 +19,11 @@ namespace {
 TRIREME_OPS(TRIREME_PARITY_TEST)
 #undef TRIREME_PARITY_TEST
 
+TEST(Parity, AttentionWithinDocuments) {
+  Parity parity;
+  check_documents(parity);
+}
+
 // A norm that is rebuilt from the stored sum, as recomputation does, gives the bits it gave when it was fused with the add.
 TEST(Parity, NormRebuiltFromItsSumHasEqualBits) {
   for (const DType act : kActDTypes)

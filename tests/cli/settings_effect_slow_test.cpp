@@ -26,6 +26,12 @@ struct Effect {
 };
 
 constexpr const char* kRope = "model.position_embedding_type=rope";
+// The second of the two frequencies of a head lies between those that stay and those that are divided.
+#define TRIREME_MIDDLE_ROPE \
+  "model.position_embedding_type=rope model.rotary_base=100 model.rope_scaling.original_max_position_embeddings=128"
+constexpr const char* kMiddleRope = TRIREME_MIDDLE_ROPE;
+constexpr const char* kScaledRope = TRIREME_MIDDLE_ROPE " model.scale_positional_embedding=true";
+constexpr const char* kManyDocuments = "model.data.data_impl=mock_legacy model.vocab_size=20";  // every 20th token ends one
 constexpr const char* kFull = "model.activations_checkpoint_granularity=full";
 constexpr const char* kMock = "model.data.data_impl=mock model.vocab_size=64";
 constexpr const char* kRuns = "exp_manager.explicit_log_dir=null exp_manager.exp_dir=FOLDER/runs";
@@ -106,6 +112,12 @@ const Effect kEffects[] = {
     {"model.position_embedding_type", "rope"},
     {"model.rotary_percentage", "0.5", kRope},
     {"model.rotary_base", "100", kRope},
+    {"model.scale_positional_embedding", "true", kMiddleRope},
+    {"model.rope_scaling.rope_type", "llama3", kMiddleRope},
+    {"model.rope_scaling.factor", "2", kScaledRope},
+    {"model.rope_scaling.low_freq_factor", "1.5", kScaledRope},
+    {"model.rope_scaling.high_freq_factor", "8", kScaledRope},
+    {"model.rope_scaling.original_max_position_embeddings", "100", kScaledRope},
     {"model.activation", "swiglu"},
     {"model.bias", "false"},
     {"model.share_embeddings_and_output_weights", "false"},
@@ -172,6 +184,9 @@ const Effect kEffects[] = {
     {"model.data.index_tokenizer", "GPT2"},
     {"model.data.auto_blend", "1.0"},
     {"model.data.window_order", "sequential"},
+    {"model.data.reset_position_ids", "true", kManyDocuments},
+    {"model.data.reset_attention_mask", "true", kManyDocuments},
+    {"model.data.eod_mask_loss", "true", kManyDocuments},
     {"model.data.num_workers", "3"},
 };
 

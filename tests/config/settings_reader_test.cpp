@@ -51,7 +51,9 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
   num_attention_heads: 28, num_query_groups: 29, kv_channels: 30, vocab_size: 31, make_vocab_size_divisible_by: 32,
   init_method_std: 0.33, use_scaled_init_method: false, hidden_dropout: 0.34, attention_dropout: 0.35, normalization: rmsnorm,
   layernorm_zero_centered_gamma: true, layernorm_epsilon: 0.36, do_layer_norm_weight_decay: true, position_embedding_type: rope,
-  rotary_percentage: 0.37, rotary_base: 38.0, activation: gelu_erf, bias: false, share_embeddings_and_output_weights: false,
+  rotary_percentage: 0.37, rotary_base: 38.0, scale_positional_embedding: true,
+  rope_scaling: {rope_type: llama3, factor: 61.0, low_freq_factor: 62.0, high_freq_factor: 63.0, original_max_position_embeddings: 64},
+  activation: gelu_erf, bias: false, share_embeddings_and_output_weights: false,
   parallel_residual: true, activations_checkpoint_granularity: full, activations_checkpoint_method: block,
   activations_checkpoint_num_layers: 39, num_micro_batches_with_partial_activation_checkpoints: 49,
   activations_checkpoint_layers_per_pipeline: 50, seed: 40, resume_from_checkpoint: elsewhere, restore_from_path: start,
@@ -67,7 +69,8 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
   data: {data_impl: mock_legacy, data_prefix: {train: [a, b], validation: [c], test: [d]}, splits_string: '1,2,3',
     mock_dataset: true, legacy_dataset: true, shuffle_documents: false, no_seqlen_plus_one_input_tokens: true,
     validation_drop_last: false, pad_samples_to_global_batch_size: true, index_mapping_dir: c, index_tokenizer: '{}',
-    auto_blend: 0.59, window_order: sequential, num_workers: 60}}
+    auto_blend: 0.59, window_order: sequential, reset_position_ids: true, reset_attention_mask: true, eod_mask_loss: true,
+    num_workers: 60}}
 )";
   const Tree recipe = read_yaml(text, "r.yaml");
   const ReadSettings read = read_settings(recipe);

@@ -52,7 +52,11 @@ class EngineFixture {
   }
 
   static HostBatch view(const Batch& batch) {
-    return {.tokens = batch.tokens, .targets = batch.targets, .positions = batch.positions, .row_keys = batch.row_keys};
+    return {.tokens = batch.tokens,
+            .targets = batch.targets,
+            .positions = batch.positions,
+            .row_keys = batch.row_keys,
+            .document_starts = batch.document_starts};
   }
 
   const MemoryPlan& plan() const { return plan_; }
@@ -94,8 +98,9 @@ class MadeUpDataset final : public Dataset {
 };
 
 // Samples first .. first + B - 1 of it.
-inline Batch make_batch(int64_t B, int64_t T, int64_t vocabulary, int64_t first, SequenceCut cut = {}) {
-  Batch batch(B, T, cut);
+inline Batch make_batch(int64_t B, int64_t T, int64_t vocabulary, int64_t first, SequenceCut cut = {},
+                        DocumentRules documents = {}) {
+  Batch batch(B, T, cut, documents);
   fill_batch(MadeUpDataset(T, vocabulary), first, batch);
   return batch;
 }

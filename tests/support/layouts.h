@@ -93,9 +93,13 @@ class TracedCpu {
 inline std::vector<Batch> batches_of(const ModelSettings& model, const MeshShape& shape, int rank, int step) {
   const int64_t micro = model.micro_batch_size, data_rank = rank / (shape.tp * shape.cp) % shape.dp;
   const SequenceCut cut{.rank = rank / shape.tp % shape.cp, .ranks = shape.cp};
+  // With a small vocabulary this token ends a few documents in every sample.
+  const DocumentRules documents{
+      .end_token = 3, .resets_positions = model.data.reset_position_ids, .resets_attention = model.data.reset_attention_mask};
   std::vector<Batch> batches;
   for (int64_t first = data_rank * micro; first < model.global_batch_size; first += micro * shape.dp)
-    batches.push_back(make_batch(micro, model.encoder_seq_length, model.vocab_size, step * model.global_batch_size + first, cut));
+    batches.push_back(
+        make_batch(micro, model.encoder_seq_length, model.vocab_size, step * model.global_batch_size + first, cut, documents));
   return batches;
 }
 

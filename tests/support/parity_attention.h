@@ -109,6 +109,59 @@ inline void check(Parity& parity, Case<AttentionBackward>) {
       }
 }
 
+// Where the document of each query starts: not falling within a sequence, and never after the query, if keys begin at
+// `first_key`.
+inline Tensor make_document_starts(HostTensors& tensors, const AttentionShape& s) {
+  const Tensor starts = tensors.integers({s.B * s.Tq}, 0, 4);
+  int32_t* values = starts.as<int32_t>();
+  for (int64_t i = 0; i < s.B * s.Tq; ++i) {
+    const int64_t place = i % s.Tq + s.key_length - s.Tq;
+    const bool begins = values[i] == 0 && place >= 0;
+    const int32_t before = i % s.Tq == 0 ? 0 : values[i - 1];
+    values[i] = begins ? static_cast<int32_t>(s.first_key + std::min(place, s.key_length - 1)) : before;
+  }
+  return starts;
+}
+
+// Documents side by side in a sequence, forward and backward. Not part of the cases of the ops, because not every backend has it.
+inline void check_documents(Parity& parity) {
+  for (const DType act : kActDTypes)
+    for (const AttentionShape& shape : kAttentions)
+      for (const float probability : kProbabilities) {
+        HostTensors tensors;
+        AttentionForward forward = make_attention(tensors, shape, act, probability);
+        forward.document_starts = make_document_starts(tensors, shape);
+        const double terms = static_cast<double>(shape.D + shape.key_length), scale = dropout_scale(probability);
+        parity.expect(forward, act,
+                      {{"lse", {.terms = terms, .size = 1}}, {"out", {.terms = terms, .size = scale, .carried = scale / 2}}},
+                      describe(shape, probability));
+        parity.reference().run(kCompute, forward);
+        const Heads gradients = make_heads(tensors, shape, act);
+        const AttentionBackward op{.q = forward.q,
+                                   .k = forward.k,
+                                   .v = forward.v,
+                                   .key_length = forward.key_length,
+                                   .first_key = forward.first_key,
+                                   .causal = forward.causal,
+                                   .scale = forward.scale,
+                                   .dropout = forward.dropout,
+                                   .document_starts = forward.document_starts,
+                                   .out = forward.out,
+                                   .lse = forward.lse,
+                                   .d_out = tensors.uniform({shape.B, shape.Tq, shape.H, shape.D}, act),
+                                   .d_q = gradients.q,
+                                   .d_k = gradients.k,
+                                   .d_v = gradients.v};
+        // As in AttentionBackward, but a key may be the only one of every query that sees it, so that probabilities do not fall.
+        const double heads = static_cast<double>(shape.H) / static_cast<double>(shape.G);
+        const double size = 2 * dropout_scale(probability) * heads * static_cast<double>(std::min<int64_t>(shape.Tq, 12));
+        const Tolerance sum{
+            .terms = static_cast<double>(shape.D + shape.key_length + shape.Tq), .size = size, .carried = size / 2};
+        parity.expect(op, act, {{"d_q", sum}, {"d_k", sum}, {"d_v", sum}}, describe(shape, probability));
+        tensors.expect_untouched_outside();
+      }
+}
+
 inline void check(Parity& parity, Case<MergeAttention>) {
   for (const DType act : kActDTypes)
     for (const Shape& shape : {Shape{1, 1, 1, 5}, Shape{2, 17, 3, 16}, Shape{1, 130, 4, 64}}) {

@@ -50,6 +50,7 @@ AttentionArguments arguments(const Op& op) {
   CHECK(D >= 1 && D <= 256);
   CHECK(op.key_length >= 1 && op.key_length <= k[1]);
   CHECK_EQ(op.first_key % 4, 0);
+  CHECK(!op.document_starts || op.document_starts.count() == B * Tq);
   CHECK(op.scale > 0);  // the largest score is searched before scaling
   return {.queries = Tq,
           .keys = k[1],
@@ -61,6 +62,7 @@ AttentionArguments arguments(const Op& op) {
           .causal = op.causal == CausalMask::yes,
           .scale = op.scale,
           .dropout = dropout_arguments(op.dropout, B * Tq),
+          .document_starts = op.document_starts ? op.document_starts.template as<int32_t>() : nullptr,
           .q = heads_argument(op.q, dtype),
           .k = heads_argument(op.k, dtype),
           .v = heads_argument(op.v, dtype),

@@ -210,6 +210,7 @@ int64_t CudaBackend::scratch_bytes(const AttentionBackward& op) const {
 }
 
 void CudaBackend::run(Stream where, const AttentionForward& op) {
+  CHECK(!op.document_starts);  // refused before a run starts
   if (cuda::Attention::serves(op))
     attention_->run(op, scratch(scratch_bytes(op)), stream(where));
   else
@@ -218,6 +219,7 @@ void CudaBackend::run(Stream where, const AttentionForward& op) {
 }
 
 void CudaBackend::run(Stream where, const AttentionBackward& op) {
+  CHECK(!op.document_starts);
   if (cuda::Attention::serves(op))
     attention_->run(op, scratch(scratch_bytes(op)), stream(where));
   else

@@ -19,6 +19,13 @@ int64_t visible_keys(const Op& op, int64_t t) {
   return op.causal == CausalMask::no ? op.key_length : t + 1 + op.key_length - op.q.packed.shape[1];
 }
 
+// The first key that query t of sequence b sees, if it sees any.
+template <class Op>
+int64_t first_visible_key(const Op& op, int64_t b, int64_t t) {
+  if (!op.document_starts) return 0;
+  return std::max<int64_t>(0, op.document_starts.template as<int32_t>()[b * op.q.packed.shape[1] + t] - op.first_key);
+}
+
 template <class Op>
 double score(const Op& op, int64_t b, int64_t t, int64_t j, int64_t head, int64_t group) {
   const int64_t D = op.q.packed.shape[3];
@@ -62,18 +69,18 @@ void ReferenceBackend::run(Stream, const AttentionForward& op) {
   for (int64_t b = 0; b < B; ++b)
     for (int64_t head = 0; head < H; ++head)
       for (int64_t t = 0; t < T; ++t) {
-        const int64_t group = head / div_exact(H, op.k.count), keys = visible_keys(op, t);
+        const int64_t group = head / div_exact(H, op.k.count), keys = visible_keys(op, t), first = first_visible_key(op, b, t);
         double highest = -std::numeric_limits<double>::infinity(), total = 0;
-        for (int64_t j = 0; j < keys; ++j) {
+        for (int64_t j = first; j < keys; ++j) {
           scores[static_cast<size_t>(j)] = score(op, b, t, j, head, group);
           highest = std::max(highest, scores[static_cast<size_t>(j)]);
         }
-        for (int64_t j = 0; j < keys; ++j) total += std::exp(scores[static_cast<size_t>(j)] - highest);
+        for (int64_t j = first; j < keys; ++j) total += std::exp(scores[static_cast<size_t>(j)] - highest);
         const double lse = highest + std::log(total);
         set(op.lse, (b * H + head) * T + t, lse);
         for (int64_t d = 0; d < D; ++d) {
           double sum = 0;
-          for (int64_t j = 0; j < keys; ++j)
+          for (int64_t j = first; j < keys; ++j)
             sum += std::exp(scores[static_cast<size_t>(j)] - lse) *
                    dropout_factor(op.dropout, op.dropout.site + static_cast<uint32_t>(head), b * T + t, op.first_key + j) *
                    get(op.v.packed, offset(op.v, b, j, group) + d);
@@ -98,7 +105,7 @@ void ReferenceBackend::run(Stream, const AttentionBackward& op) {
           std::vector<double> d_q(static_cast<size_t>(D));
           double delta = 0;  // d_out . out: what the softmax takes away from every score
           for (int64_t d = 0; d < D; ++d) delta += get(op.d_out, row + d) * get(op.out, row + d);
-          for (int64_t j = 0; j < visible_keys(op, t); ++j) {
+          for (int64_t j = first_visible_key(op, b, t); j < visible_keys(op, t); ++j) {
             const double probability = std::exp(score(op, b, t, j, head, group) - get(op.lse, (b * H + head) * T + t));
             const double factor =
                 dropout_factor(op.dropout, op.dropout.site + static_cast<uint32_t>(head), b * T + t, op.first_key + j);

@@ -24,6 +24,7 @@ struct AttentionArguments {
   bool causal = true;
   float scale = 1;
   DropoutArguments dropout;
+  const int32_t* document_starts = nullptr;  // [B][Tq], or null
   HeadsArgument q, k, v, out;
   float* lse = nullptr;  // [B,H,Tq]
 };

@@ -101,12 +101,14 @@ void backward_block(const AttentionArguments& a, const BackwardChunk& chunk, con
                     const KeyGradients<Engine>& sums, int64_t query, int64_t key, int64_t columns) {
   constexpr int64_t kKeys = Engine::kBackwardKeys;
   const ScoreBlock block = score_block(a, query, smaller(kAttentionQueryBlock, chunk.end - query), key, columns);
-  if (block.visible(block.rows - 1) == 0) return;
+  const HiddenColumns hidden = hidden_columns(a, chunk.batch, query, key);
+  if (block.visible(block.rows - 1) == 0 || hidden.of(0) >= columns) return;
   const int64_t row = query - chunk.begin;
   const typename Engine::Element* queries = scratch.queries + row / kAttentionQueryBlock * scratch.query_elements;
   const typename Engine::Element* d_out = scratch.d_out + row / kAttentionQueryBlock * scratch.query_elements;
 
   Engine::template scores<kKeys>(block, a.width, queries, scratch.keys_for_scores, scratch.scores);
+  hide(block, hidden, scratch.scores, kKeys);
   Engine::template scores<kKeys>(block, a.width, d_out, scratch.values_for_scores, scratch.d_probabilities);
   const BlockDropout dropout{
       .arguments = a.dropout, .head = chunk.head, .first_row = chunk.batch * a.queries + query, .first_key = a.first_key + key};

@@ -33,6 +33,29 @@ TRIREME_INLINE ScoreBlock score_block(const AttentionArguments& a, int64_t query
   return {.rows = rows, .columns = columns, .row0_sees = query + 1 + a.key_length - a.queries - key, .step = 1};
 }
 
+// How many columns, from the first, the rows of a block do not see because these keys belong to earlier documents. Row 0 misses
+// the fewest.
+struct HiddenColumns {
+  const int32_t* starts = nullptr;  // [rows] the position of the first key that a row sees; null: all are seen
+  int64_t first_key = 0;            // the position of column 0
+
+  TRIREME_INLINE int64_t of(int64_t row) const { return starts == nullptr ? 0 : larger(0, starts[row] - first_key); }
+};
+
+TRIREME_INLINE HiddenColumns hidden_columns(const AttentionArguments& a, int64_t batch, int64_t query, int64_t key) {
+  if (a.document_starts == nullptr) return {};
+  return {.starts = a.document_starts + batch * a.queries + query, .first_key = a.first_key + key};
+}
+
+// A score of -infinity has the probability 0 and no gradient.
+TRIREME_INLINE void hide(const ScoreBlock& block, const HiddenColumns& hidden, float* scores, int64_t stride) {
+  if (hidden.starts == nullptr) return;
+  for (int64_t row = 0; row < block.rows; ++row) {
+    const int64_t columns = smaller(hidden.of(row), block.visible(row));
+    for (int64_t c = 0; c < columns; ++c) scores[row * stride + c] = -__builtin_inff();
+  }
+}
+
 template <class T>
 TRIREME_INLINE T* head_rows(const HeadsArgument& heads, int64_t batch, int64_t head, int64_t width, int64_t row) {
   return static_cast<T*>(heads.data) + batch * heads.batch_stride + row * heads.row_stride + head * width;

@@ -74,10 +74,12 @@ void forward_block(const AttentionArguments& a, const AttentionForwardTask& task
   constexpr int64_t kKeys = Engine::kForwardKeys;
   const int64_t query = task.begin + i * kAttentionQueryBlock, index = h * scratch.blocks + i;
   const ScoreBlock block = score_block(a, query, smaller(kAttentionQueryBlock, task.end - query), key, columns);
-  if (block.visible(block.rows - 1) == 0) return;
+  const HiddenColumns hidden = hidden_columns(a, task.batch, query, key);
+  if (block.visible(block.rows - 1) == 0 || hidden.of(0) >= columns) return;
 
   Engine::template scores<kKeys>(block, a.width, scratch.queries + index * kAttentionQueryBlock * scratch.stride, scratch.keys,
                                  scratch.scores);
+  hide(block, hidden, scratch.scores, kKeys);
   const OnlineSoftmax state = scratch.state(index);
   const BlockDropout dropout{.arguments = a.dropout,
                              .head = task.key_head * a.group + h,
