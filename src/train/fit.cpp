@@ -108,4 +108,18 @@ void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, co
         format_bytes(needed), fmt::join(parts, ", "), format_bytes(there.memory), memory_name(there));
 }
 
+void require_device(const ModelSettings& model, const Backend& backend) {
+  const bool is_gpu = !backend.device_name().empty();
+  if (model.fp8.enabled && !backend.has_fp8())
+    throw DoesNotFit("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
+                     backend.description());
+  for (const auto& [asked, key] : {std::pair{model.cuda_graph == CudaGraph::yes, "model.enable_cuda_graph=true"},
+                                   std::pair{model.profile.enabled, "model.nsys_profile.enabled=true"}})
+    if (asked && !is_gpu) throw DoesNotFit("{} needs a GPU, and this run is on {}; use false", key, backend.description());
+  if (model.data.reset_attention_mask && is_gpu)
+    throw UserError(
+        "model.data.reset_attention_mask=true is not supported on GPUs, and this run is on {}; use false, or trainer.backend=cpu",
+        backend.description());
+}
+
 }  // namespace trireme

@@ -46,4 +46,7 @@ void require_fit(const Settings& settings, const Resources& there);
 // The same for everything a rank allocates, activations included: a row for each kind of memory.
 void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, const Resources& there);
 
+// Throws a UserError if the model needs a GPU that the backend is not, or something that a GPU does not do.
+void require_device(const ModelSettings& model, const Backend& backend);
+
 }  // namespace trireme

@@ -68,18 +68,7 @@ Trainer::Trainer(RunRequest request, World& world)
              .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model_), FlopsFormula::causal)},
       folder_(choose_folder()) {
   const ExpManagerSettings& logs = settings_.exp_manager;
-  if (model_.fp8.enabled && !backend_->has_fp8())
-    throw DoesNotFit("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
-                     backend_->description());
-  if (model_.data.reset_attention_mask && !backend_->device_name().empty())
-    throw UserError(
-        "model.data.reset_attention_mask=true is not supported on GPUs, and this run is on {}; use false, or "
-        "trainer.backend=cpu",
-        backend_->description());
-  for (const auto& [asked, key] : {std::pair{model_.cuda_graph == CudaGraph::yes, "model.enable_cuda_graph=true"},
-                                   std::pair{model_.profile.enabled, "model.nsys_profile.enabled=true"}})
-    if (asked && backend_->device_name().empty())
-      throw DoesNotFit("{} needs a GPU, and this run is on {}; use false", key, backend_->description());
+  require_device(model_, *backend_);
   if (request_.tune_products == TuneProducts::yes) start_tuning();
   require_files_to_copy(logs);
   require_run_to_resume();

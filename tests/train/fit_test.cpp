@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/forwarding_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "config/user_error.h"
@@ -108,6 +109,28 @@ TEST(FitTest, TheWholePlan) {
       user_error_of([&] { require_memory(rows, {.ranks = 1, .memory = (4 << 20) - 1}); }),
       "this run takes 4.0 MiB (parameters 1.0 MiB, activations 3.0 MiB), and 4.0 MiB of memory are free here; use a smaller "
       "model.micro_batch_size, or model.activations_checkpoint_granularity=full");
+}
+
+// The cpu backend under the name of a GPU.
+class NamedGpu final : public ForwardingBackend {
+ public:
+  explicit NamedGpu(Backend& inner) : ForwardingBackend(inner) {}
+  std::string device_name() const override { return "GPU X"; }
+  std::string description() const override { return "cuda: GPU X"; }
+};
+
+TEST(FitTest, WhatAGpuDoesNotDoIsSaidBeforeTheRun) {
+  CpuBackend cpu(1);
+  const NamedGpu gpu(cpu);
+  ModelSettings model;
+  require_device(model, gpu);
+  model.data.reset_position_ids = model.data.eod_mask_loss = true;
+  require_device(model, gpu);
+  model.data.reset_attention_mask = true;
+  require_device(model, cpu);
+  EXPECT_EQ(user_error_of([&] { require_device(model, gpu); }),
+            "model.data.reset_attention_mask=true is not supported on GPUs, and this run is on cuda: GPU X; use false, or "
+            "trainer.backend=cpu");
 }
 
 }  // namespace
