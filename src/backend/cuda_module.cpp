@@ -65,7 +65,9 @@ const Module& module() {
 
 int cuda_device_count() { return module().missing.empty() ? module().device_count() : 0; }
 
-std::string cuda_obstacle() { return module().missing; }
+GpuObstacle cuda_obstacle() {
+  return {.text = module().missing, .has_gpu = !module().missing.empty() && has_driver() && module().make_backend == nullptr};
+}
 
 std::unique_ptr<Backend> make_cuda_backend(int device) {
   if (!module().missing.empty()) throw UserError("trainer.backend=cuda: {}; use auto or cpu", module().missing);

@@ -12,8 +12,12 @@ namespace trireme {
 // GPUs that this process may use, as CUDA_VISIBLE_DEVICES says; 0 where there is no driver.
 int cuda_device_count();
 
-// Why it is 0: "no GPU was found", or what keeps one that may be there from being used.
-std::string cuda_obstacle();
+// Why it is 0.
+struct GpuObstacle {
+  std::string text;      // "no GPU was found"
+  bool has_gpu = false;  // there is a driver, and this program cannot use it
+};
+GpuObstacle cuda_obstacle();
 
 // Throws a UserError that says what is missing: the module, a library, a GPU.
 std::unique_ptr<Backend> make_cuda_backend(int device = 0);

@@ -53,7 +53,8 @@ HostGroup::HostGroup(std::string name, int id, std::vector<int> members, Transpo
     : name_(std::move(name)), id_(id), members_(std::move(members)), transport_(transport), progress_(progress) {
   CHECK(std::is_sorted(members_.begin(), members_.end()));
   const auto self = std::find(members_.begin(), members_.end(), transport.rank());
-  CHECK(self != members_.end() && size() <= kMaxRanks);
+  CHECK(self != members_.end());
+  if (size() > kMaxRanks) throw UserError("a job of {} ranks is too large; use at most {}", size(), kMaxRanks);
   rank_ = static_cast<int>(self - members_.begin());
 }
 

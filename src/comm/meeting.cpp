@@ -26,7 +26,7 @@ enum MeetingKind : uint8_t { kFactsKind = 16, kAllHereKind, kEndKind };
 
 constexpr milliseconds kGlance{50};            // how often connections of those that have come are looked at
 constexpr seconds kTimeToConnect{2};           // per address and port
-constexpr seconds kTimeToAnswer{5};            // a process that listens and does not answer is not rank 0
+constexpr seconds kTimeToAnswer{3};            // a process that listens and does not answer is not rank 0
 constexpr seconds kTimeToComeBack{3};          // a connection may break; a process that died stays away
 constexpr seconds kTimeForRank0{10};           // beyond the timeout: rank 0 knows who is missing
 constexpr size_t kMostMeetingBytes = 1 << 28;  // the greetings of all ranks

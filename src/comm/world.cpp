@@ -1,6 +1,5 @@
 #include "comm/world.h"
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +25,7 @@ const char* environment(const char* name) { return std::getenv(name); }
 
 // The text of rank 0, on every rank. Used before anything else goes over the transport.
 std::string share_text(Transport& transport, const std::string& text, std::chrono::seconds limit) {
-  std::array<char, 2048> buffer{};
+  std::vector<char> buffer(64 << 10);  // a machine may have hundreds of addresses
   CHECK(text.size() < buffer.size());
   std::memcpy(buffer.data(), text.data(), text.size());
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(buffer));

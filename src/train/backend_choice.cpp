@@ -45,10 +45,16 @@ BackendChoice on_gpus(const std::vector<DeviceOffer>& offers, std::string reason
   return choice;
 }
 
-BackendChoice automatic(const std::vector<DeviceOffer>& offers, const std::string& obstacle) {
+BackendChoice automatic(const std::vector<DeviceOffer>& offers, const GpuObstacle& obstacle) {
   const auto ranks = std::ssize(offers);
   const int64_t seen = count_gpus(offers).seen;
-  if (seen == 0) return {.kind = BackendKind::cpu, .reason = obstacle.empty() ? "no GPU was found" : obstacle, .warning = ""};
+  if (seen == 0)
+    return {.kind = BackendKind::cpu,
+            .reason = obstacle.text,
+            .warning = obstacle.has_gpu ? fmt::format("there is a driver for GPUs, and none is used: {}; docs/gpu.md says how to "
+                                                      "build for them, trainer.backend=cpu leaves this out",
+                                                      obstacle.text)
+                                        : ""};
   const auto without = std::ranges::find(offers, 0, &DeviceOffer::devices);
   if (without != offers.end())
     return {
@@ -67,7 +73,7 @@ BackendChoice automatic(const std::vector<DeviceOffer>& offers, const std::strin
 
 }  // namespace
 
-BackendChoice choose_backend(BackendKind asked, const std::vector<DeviceOffer>& offers, const std::string& obstacle) {
+BackendChoice choose_backend(BackendKind asked, const std::vector<DeviceOffer>& offers, const GpuObstacle& obstacle) {
   if (asked == BackendKind::automatic) return automatic(offers, obstacle);
   if (asked == BackendKind::cuda) return on_gpus(offers, "trainer.backend=cuda");
   return {.kind = asked, .reason = fmt::format("trainer.backend={}", name_of(asked)), .warning = ""};

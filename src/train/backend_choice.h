@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda_module.h"
 #include "comm/device_choice.h"
 #include "config/settings.h"
 
@@ -18,6 +19,6 @@ struct BackendChoice {
 };
 
 // `offers` by rank; `obstacle` says why this process sees no GPU.
-BackendChoice choose_backend(BackendKind asked, const std::vector<DeviceOffer>& offers, const std::string& obstacle);
+BackendChoice choose_backend(BackendKind asked, const std::vector<DeviceOffer>& offers, const GpuObstacle& obstacle);
 
 }  // namespace trireme
