@@ -31,7 +31,7 @@ bool is_reference_call(const MetricsArguments& arguments) { return arguments.run
 std::vector<RunMetrics> measure_all(const MetricsArguments& arguments) {
   std::vector<std::string> paths = arguments.runs;
   if (!arguments.file.empty()) paths.insert(paths.begin(), arguments.file);
-  if (paths.empty()) throw UserError("metrics needs a run: its folder, or a dllogger.json, event file or metrics.csv of it");
+  if (paths.empty()) paths.emplace_back("runs");  // the newest of them
   FactOptions options = arguments.facts.options();
   StepChoice steps = arguments.steps;
   if (is_reference_call(arguments)) {
@@ -78,7 +78,8 @@ void add_metrics_command(CLI::App& app, int& status) {
                          "           trireme metrics RUN OTHER_RUN --accelerator_type h200 --json\n"
                          "           trireme metrics --file dllogger.json --batch_size 2048 --num_accelerators 256 \\\n"
                          "                           --model_type gpt3-175b --accelerator_type h100 --precision fp8\n");
-  command->add_option("runs", arguments->runs, "folders of runs, or a dllogger.json, TensorBoard event file or metrics.csv");
+  command->add_option("runs", arguments->runs,
+                      "folders of runs, or a dllogger.json, TensorBoard event file or metrics.csv; none: the newest in runs");
   command->add_option("--file", arguments->file,
                       "a log, as the training-metrics tool of gpu-recipes takes it: prints its three lines only");
   arguments->facts.add_to(*command);

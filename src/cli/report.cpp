@@ -52,7 +52,8 @@ void write_report_page(const ReportArguments& arguments) {
   const bool to_stdout = arguments.output == "-";
   if (to_stdout && arguments.json) throw UserError("--json and --output - both want stdout; give the page a file");
   if (!to_stdout) require_place_for(arguments.output);
-  const Report report = make_report(read_runs(arguments.runs), arguments.facts.options(), arguments.title);
+  const Report report = make_report(read_runs(arguments.runs.empty() ? std::vector<std::string>{"runs"} : arguments.runs),
+                                    arguments.facts.options(), arguments.title);
   const std::string html = html_page(report);
   if (to_stdout) {
     fmt::print("{}", html);
@@ -78,8 +79,8 @@ void add_report_command(CLI::App& app, int& status) {
                          "examples:  trireme report runs/demo\n"
                          "           trireme report RUN OTHER_RUN --output compared.html\n"
                          "           trireme report dllogger.json --num_accelerators 256 --accelerator_type h100\n");
-  command->add_option("runs", arguments->runs, "folders of runs, or a dllogger.json, TensorBoard event file or metrics.csv")
-      ->required();
+  command->add_option("runs", arguments->runs,
+                      "folders of runs, or a dllogger.json, TensorBoard event file or metrics.csv; none: the newest in runs");
   command->add_option("-o,--output", arguments->output, "the page to write; - for stdout")->capture_default_str();
   command->add_option("--title", arguments->title, "instead of the names of the runs");
   arguments->facts.add_to(*command);

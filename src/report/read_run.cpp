@@ -114,6 +114,17 @@ struct FoundRun {
   int64_t others = 0;  // runs as near as this one, and older
 };
 
+// When the last record of a run was written.
+fs::file_time_type time_of(const fs::path& folder) {
+  const RunFiles files = files_in(folder);
+  fs::file_time_type newest = fs::file_time_type::min();
+  std::error_code failed;
+  for (const auto* kind : {&files.dlloggers, &files.event_files, &files.metrics})
+    for (const std::string& path : *kind)
+      if (const fs::file_time_type time = fs::last_write_time(path, failed); !failed) newest = std::max(newest, time);
+  return newest;
+}
+
 // The nearest folder below `top`, or `top` itself, with a log in it.
 std::optional<FoundRun> find_run(const fs::path& top) {
   std::vector<fs::path> level{top};
@@ -123,10 +134,26 @@ std::optional<FoundRun> find_run(const fs::path& top) {
       if (files_in(folder).has_log()) runs.push_back(folder);
       std::ranges::copy_if(entries_of(folder), std::back_inserter(below), is_worth_a_look);
     }
-    if (!runs.empty()) return FoundRun{.folder = runs.back(), .others = static_cast<int64_t>(runs.size()) - 1};
+    if (!runs.empty()) {
+      std::ranges::stable_sort(runs, {}, time_of);  // of the same time the last by name
+      return FoundRun{.folder = runs.back(), .others = static_cast<int64_t>(runs.size()) - 1};
+    }
     level = std::move(below);
   }
   return std::nullopt;
+}
+
+// "demo, 2026-11-15 05:39:00" for runs/demo/2026-11-15_05-39-00; nothing for a folder that is not named by the time.
+std::optional<std::string> recipe_and_time(const fs::path& folder) {
+  constexpr std::string_view kPattern = "0000-00-00_00-00-00";
+  std::string name = folder.filename().string();
+  if (name.size() < kPattern.size()) return std::nullopt;
+  for (size_t i = 0; i < kPattern.size(); ++i)
+    if (kPattern[i] == '0' ? name[i] < '0' || name[i] > '9' : name[i] != kPattern[i]) return std::nullopt;
+  name[10] = ' ', name[13] = name[16] = ':';
+  std::error_code failed;
+  const std::string recipe = fs::absolute(folder, failed).lexically_normal().parent_path().filename().string();
+  return recipe.empty() ? name : fmt::format("{}, {}", recipe, name);
 }
 
 nlohmann::json read_summary(const std::string& path) {
@@ -148,6 +175,7 @@ RunLog read_folder(const fs::path& top) {
   add_settings_around(run->folder, top, files);
 
   RunLog log;
+  log.name = recipe_and_time(run->folder).value_or("");
   std::string first_trouble;
   // A log that cannot be read is a note as long as another one can.
   const auto take = [&](const std::function<RunLog()>& read) {
@@ -167,7 +195,7 @@ RunLog read_folder(const fs::path& top) {
   log.ranks_seen = files.ranks;
   if (run->others > 0)
     log.notes.push_back(
-        fmt::format("{} holds {} runs; this is the last of them, {}", top.string(), run->others + 1, run->folder.string()));
+        fmt::format("{} holds {} runs; this is the newest of them, {}", top.string(), run->others + 1, run->folder.string()));
   return log;
 }
 
@@ -195,6 +223,7 @@ std::string short_name(const std::string& given) {
   while (path.has_parent_path() && path != path.parent_path() && says_nothing(path.filename().string()))
     path = path.parent_path();
   const std::string name = path.filename().string();
+  if (const auto text = recipe_and_time(path)) return *text;
   return says_nothing(name) ? given : name;
 }
 
@@ -214,7 +243,7 @@ RunLog read_run(const std::string& path) {
   if (!is_folder && !fs::is_regular_file(path, ignored)) throw UserError("{} is neither a file nor a folder", path);
   // Without a slash at its end, a folder is the parent of what is in it.
   RunLog log = is_folder ? read_folder((fs::path(path) / "").parent_path()) : read_file_of_any_kind(path);
-  log.name = short_name(path);
+  if (log.name.empty()) log.name = short_name(path);
   return log;
 }
 

@@ -116,5 +116,26 @@ TEST_F(ResumeTest, ResumingAFinishedRunKeepsItsSummary) {
   EXPECT_EQ(text_of("run/dllogger/rank-0/dllogger.json"), log);
 }
 
+// Without an argument the commands that read runs take the newest of all recipes, whatever its name.
+TEST_F(ResumeTest, TheNewestRunIsFoundWithoutAName) {
+  ASSERT_EQ(run_here("train b.yaml trainer.max_steps=2").status, 0);
+  ASSERT_EQ(run_here("train a.yaml trainer.max_steps=3").status, 0);
+  const auto text = run_here("generate --json 2>/dev/null");
+  ASSERT_EQ(text.status, 0) << text.output;
+  const std::string checkpoint = nlohmann::json::parse(text.output).at("checkpoint");
+  EXPECT_TRUE(contains(checkpoint, "runs/a/")) << checkpoint;
+  for (const char* arguments : {"metrics --json", "metrics runs --json", "report --json"}) {
+    const auto found = run_here(std::string(arguments) + " 2>/dev/null");
+    ASSERT_EQ(found.status, 0) << arguments << found.output;
+    const auto run = nlohmann::json::parse(found.output).at("runs").at(0);
+    EXPECT_EQ(run.at("last_step"), 2) << arguments;
+    EXPECT_TRUE(run.at("run").get<std::string>().starts_with("a, 20")) << run.at("run");
+  }
+  const std::string page = text_of("report.html");
+  EXPECT_TRUE(contains(page.substr(page.find("<title>"), 40), "<title>a, 20"));
+  const auto nothing = run_shell(fmt::format("cd / && {} metrics", TRIREME_BINARY));
+  EXPECT_EQ(nothing.status, 2) << nothing.output;
+}
+
 }  // namespace
 }  // namespace trireme
