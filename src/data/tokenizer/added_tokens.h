@@ -17,6 +17,7 @@ struct AddedToken {
   std::string text;
   int32_t id = 0;
   Kind kind = Kind::special;
+  bool normalized = false;  // found in the text as it is after normalization
 };
 
 class AddedTokenFinder {

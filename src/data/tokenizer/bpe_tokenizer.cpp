@@ -5,11 +5,15 @@
 namespace trireme {
 namespace {
 
-std::vector<AddedToken> tokens_to_find(const std::vector<AddedToken>& added, SpecialTokens specials) {
+// Those that are found in the text as it is, or, with `normalized`, after normalization, which they undergo themselves.
+std::vector<AddedToken> tokens_to_find(const BpeDefinition& definition, SpecialTokens specials, bool normalized) {
   std::vector<AddedToken> found;
-  std::ranges::copy_if(added, std::back_inserter(found), [&](const AddedToken& token) {
-    return token.kind == AddedToken::Kind::text || specials == SpecialTokens::recognised;
+  std::ranges::copy_if(definition.added, std::back_inserter(found), [&](const AddedToken& token) {
+    return token.normalized == normalized && (token.kind == AddedToken::Kind::text || specials == SpecialTokens::recognised);
   });
+  if (normalized && definition.text_form == TextForm::nfc)
+    for (AddedToken& token : found)
+      if (std::string composed; compose_nfc(token.text, composed)) token.text = composed;
   return found;
 }
 
@@ -27,22 +31,30 @@ class BpeTokenizerEncoder final : public Encoder {
   enum class Begins : uint8_t { no, yes };  // no: the text before it is in another piece
 
   void encode(std::string_view text, Begins begins, TokenBuffer& tokens) {
-    const AddedTokenFinder& added = tokenizer_.added_;
-    if (added.empty()) return encode_between(text, begins, tokens);
+    encode_around(tokenizer_.added_, text, begins, tokens, [&](std::string_view between, Begins between_begins) {
+      if (tokenizer_.definition_.text_form == TextForm::nfc && compose_nfc(between, composed_)) between = composed_;
+      encode_around(tokenizer_.normalized_, between, between_begins, tokens,
+                    [&](std::string_view words, Begins words_begin) { encode_words(words, words_begin, tokens); });
+    });
+  }
+
+  // The added tokens in the text, and what `encode_between` makes of the text between them.
+  template <class EncodeBetween>
+  void encode_around(const AddedTokenFinder& added, std::string_view text, Begins begins, TokenBuffer& tokens,
+                     const EncodeBetween& encode_between) {
+    if (added.empty()) return encode_between(text, begins);
     for (size_t at = 0; at < text.size(); begins = Begins::yes) {
       const AddedTokenFinder::Found found = added.find(text, at);
-      encode_between(text.substr(at, found.at - at), begins, tokens);
+      encode_between(text.substr(at, found.at - at), begins);
       if (found.at == std::string_view::npos) return;
       tokens.push_back(found.id);
       at = found.at + found.length;
     }
   }
 
-  void encode_between(std::string_view text, Begins begins, TokenBuffer& tokens) {
+  void encode_words(std::string_view text, Begins begins, TokenBuffer& tokens) {
     if (text.empty()) return;
-    const BpeDefinition& definition = tokenizer_.definition_;
-    if (definition.text_form == TextForm::nfc && compose_nfc(text, composed_)) text = composed_;
-    if (definition.adds_prefix_space && begins == Begins::yes && text[0] != ' ') {
+    if (tokenizer_.definition_.adds_prefix_space && begins == Begins::yes && text[0] != ' ') {
       prefixed_.assign(" ").append(text);
       text = prefixed_;
     }
@@ -56,8 +68,9 @@ class BpeTokenizerEncoder final : public Encoder {
 
 BpeTokenizer::BpeTokenizer(BpeDefinition definition, SpecialTokens specials)
     : definition_(std::move(definition)),
-      added_(tokens_to_find(definition_.added, specials)),
-      cutter_(definition_.pattern, definition_.text_form, added_) {
+      added_(tokens_to_find(definition_, specials, false)),
+      normalized_(tokens_to_find(definition_, specials, true)),
+      cutter_(definition_.pattern, definition_.text_form, added_, normalized_) {
   for (const std::string& token : definition_.model.tokens()) texts_.emplace_back(token);
   for (const AddedToken& token : definition_.added) {
     texts_.resize(std::max(texts_.size(), static_cast<size_t>(token.id) + 1));

@@ -43,7 +43,7 @@ class BpeTokenizer final : public Tokenizer {
   friend class BpeTokenizerEncoder;
 
   BpeDefinition definition_;
-  AddedTokenFinder added_;
+  AddedTokenFinder added_, normalized_;  // found before normalization, and after it
   TextCutter cutter_;
   std::vector<std::string_view> texts_;  // of every token, the added ones included
   mutable std::mutex mutex_;

@@ -37,6 +37,8 @@ class TokenizerJson {
     const Json& model = root_["model"];
     if (text_of(model, "type") != "BPE" && !(text_of(model, "type").empty() && model.contains("merges")))
       throw refuse(fmt::format("model type {} is not supported; byte-level BPE is", text_of(model, "type")));
+    for (const char* key : {"truncation", "padding"})
+      if (is_given(root_, key)) throw refuse(fmt::format("{} is set, which changes the tokens; set it to null in the file", key));
     for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"})
       if (is_given(model, key)) throw refuse(fmt::format("model.{} = {} is not supported", key, json_text(model[key], kOneLine)));
     read_normalizer();
@@ -44,6 +46,9 @@ class TokenizerJson {
     if (!is_byte_level_) throw refuse("its pre_tokenizer is not byte-level; SentencePiece vocabularies are not supported");
     read_added_tokens();
     WrittenVocabulary vocabulary(source_, model.value("vocab", Json::object()));
+    for (const AddedToken& token : added_)
+      if (const int32_t id = vocabulary.find(token.text); id >= 0 && id != token.id)
+        throw refuse(fmt::format("added token {} has number {}, but {} in the vocabulary", token.text, token.id, id));
     read_merges(model.value("merges", Json::array()), vocabulary);
     const int32_t end_of_document = choose_end_of_document(added_);
     return {.model = vocabulary.take_model(added_, is_true(model, "ignore_merges") ? WholeWords::looked_up : WholeWords::merged),
@@ -78,14 +83,18 @@ class TokenizerJson {
   void read_step(const Json& step) {
     const std::string_view type = step.is_object() ? text_of(step, "type") : "";
     if (type == "ByteLevel") {
+      if (is_byte_level_) throw refuse("two ByteLevel pre_tokenizers one after the other are not supported");
       is_byte_level_ = true;
       adds_prefix_space_ = is_true(step, "add_prefix_space");
+      if (adds_prefix_space_ && has_pattern_)
+        throw refuse("ByteLevel with add_prefix_space after a Split, which puts a space before every word, is not supported");
       const bool cuts = !step.contains("use_regex") || is_true(step, "use_regex");
       if (cuts && has_pattern_) throw refuse("two patterns one after the other are not supported");
       if (!cuts && !has_pattern_) throw refuse("a ByteLevel pre_tokenizer without a pattern is not supported");
       has_pattern_ = true;
       return;
     }
+    if (is_byte_level_) throw refuse(fmt::format("pre_tokenizer {} after ByteLevel is not supported", type));
     if (type != "Split") throw refuse(fmt::format("pre_tokenizer {} is not supported; ByteLevel and Split are", type));
     if (text_of(step, "behavior") != "Isolated" || is_true(step, "invert"))
       throw refuse("of Split pre_tokenizers only behavior Isolated, not inverted, is supported");
@@ -107,8 +116,11 @@ class TokenizerJson {
       for (const char* key : {"lstrip", "rstrip", "single_word"})
         if (is_true(token, key))
           throw refuse(fmt::format("added token {} has {}, which is not supported", text_of(token, "content"), key));
-      added_.push_back({std::string(text_of(token, "content")), token["id"].get<int32_t>(),
-                        is_true(token, "special") ? AddedToken::Kind::special : AddedToken::Kind::text});
+      const bool special = is_true(token, "special");
+      added_.push_back({.text = std::string(text_of(token, "content")),
+                        .id = token["id"].get<int32_t>(),
+                        .kind = special ? AddedToken::Kind::special : AddedToken::Kind::text,
+                        .normalized = token.contains("normalized") ? is_true(token, "normalized") : !special});
     }
   }
 

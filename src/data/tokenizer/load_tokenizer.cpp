@@ -51,6 +51,18 @@ fs::path merges_of(const fs::path& vocab, const TokenizerOptions& options) {
   throw UserError("{}{}: its merges are missing; merges.txt must stand beside it", options.named_by, vocab.string());
 }
 
+// Of a vocabulary the values are numbers; a tokenizer.json has an object under "model".
+bool has_model(std::string_view json) {
+  constexpr std::string_view kModel = "\"model\"";
+  for (size_t at = json.find(kModel); at != std::string_view::npos; at = json.find(kModel, at + 1)) {
+    const size_t colon = json.find_first_not_of(" \t\r\n", at + kModel.size());
+    if (colon == std::string_view::npos || json[colon] != ':') continue;
+    const size_t value = json.find_first_not_of(" \t\r\n", colon + 1);
+    if (value != std::string_view::npos && json[value] == '{') return true;
+  }
+  return false;
+}
+
 BpeDefinition read_definition(const fs::path& path, const TokenizerOptions& options) {
   const std::string text = read_named_file(path);
   if (path.extension() == ".tiktoken" || path.extension() == ".model")
@@ -59,9 +71,7 @@ BpeDefinition read_definition(const fs::path& path, const TokenizerOptions& opti
   if (first == std::string::npos || text[first] != '{')
     throw UserError("{}{}: not a tokenizer.json, a vocab.json, a sentencepiece model or a file named *.tiktoken",
                     options.named_by, path.string());
-  // Of a vocabulary the values are numbers; a tokenizer.json has its vocabulary under "model".
-  if (text.find("\"model\"") != std::string::npos && text.find("\"merges\"") != std::string::npos)
-    return read_tokenizer_json(path.string(), text);
+  if (has_model(text)) return read_tokenizer_json(path.string(), text);
   return read_vocab_and_merges(path.string(), text, read_named_file(merges_of(path, options)));
 }
 

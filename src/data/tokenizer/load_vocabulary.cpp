@@ -1,6 +1,7 @@
 #include "data/tokenizer/load_vocabulary.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "base/error.h"
@@ -70,7 +71,18 @@ std::vector<AddedToken> WrittenVocabulary::find_special_tokens() const {
   return found;
 }
 
+// Of a merge that is there twice the last place counts, as for GPT-2's own reader and for Hugging Face tokenizers.
+void WrittenVocabulary::drop_repeated_merges() {
+  std::set<std::pair<int32_t, int32_t>> seen;
+  std::vector<Merge> kept;
+  for (const Merge& merge : std::views::reverse(merges_))
+    if (seen.emplace(merge.left, merge.right).second) kept.push_back(merge);
+  std::ranges::reverse(kept);
+  merges_ = std::move(kept);
+}
+
 BpeModel WrittenVocabulary::take_model(const std::vector<AddedToken>& added, WholeWords whole_words) {
+  drop_repeated_merges();
   std::set<int32_t> merged;
   for (const Merge& merge : merges_) merged.insert(merge.merged);
   for (const AddedToken& token : added)

@@ -26,6 +26,7 @@ class WrittenVocabulary {
   BpeModel take_model(const std::vector<AddedToken>& added, WholeWords whole_words);
 
  private:
+  void drop_repeated_merges();
   int32_t require(std::string_view written, std::string_view where) const;
 
   std::string source_;

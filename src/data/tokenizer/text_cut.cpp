@@ -12,8 +12,12 @@ bool continues_char(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0
 
 }  // namespace
 
-TextCutter::TextCutter(WordPattern pattern, TextForm form, const AddedTokenFinder& added)
-    : line_breaks_(line_breaks_of(pattern)), form_(form), added_(added), classes_(CharClassTable::get()) {}
+TextCutter::TextCutter(WordPattern pattern, TextForm form, const AddedTokenFinder& added, const AddedTokenFinder& normalized)
+    : line_breaks_(line_breaks_of(pattern)),
+      form_(form),
+      added_(added),
+      normalized_(normalized),
+      classes_(CharClassTable::get()) {}
 
 // A byte that is not UTF-8 is a character of its own, of no class: it stays as it is, or becomes U+FFFD.
 TextCutter::Char TextCutter::char_at(std::string_view text, size_t at) const {
@@ -34,7 +38,7 @@ TextCutter::Char TextCutter::char_before(std::string_view text, size_t at) const
 
 size_t TextCutter::last(std::string_view text, size_t searched) const {
   // What is around a place must be in the text.
-  const size_t margin = std::max(kLongestChar, added_.longest());
+  const size_t margin = kLongestChar + std::max(added_.longest(), normalized_.longest());
   if (text.size() <= margin) return 0;
   const size_t least = std::max<size_t>(1, searched - std::min(searched, margin));
   for (size_t at = text.size() - margin; at >= least; --at)
@@ -46,11 +50,16 @@ bool TextCutter::is_safe(std::string_view text, size_t at) const {
   if (continues_char(text[at])) return false;
   const Char before = char_before(text, at), after = char_at(text, at);
   if (after.is(kMark) || !ends_word(text, at, before, after)) return false;
-  if (form_ == TextForm::nfc) {
-    std::string composed;
-    if (compose_nfc(text.substr(at - before.length, before.length + after.length), composed)) return false;
-  }
-  return !added_.touches(text, at);
+  if (form_ == TextForm::nfc && is_changed_around(text, at - before.length, at + after.length)) return false;
+  return !touches_added(text, at);
+}
+
+// Whether normalization may change [begin, end) of the text, or what an added token that is found after it could have around it.
+bool TextCutter::is_changed_around(std::string_view text, size_t begin, size_t end) const {
+  begin -= std::min(begin, normalized_.longest());
+  end = std::min(end + normalized_.longest(), text.size());
+  std::string composed;
+  return compose_nfc(text.substr(begin, end - begin), composed);
 }
 
 bool TextCutter::ends_word(std::string_view text, size_t at, const Char& before, const Char& after) const {
@@ -67,7 +76,7 @@ bool TextCutter::ends_line_breaks(std::string_view text, size_t at, const Char& 
   if (line_breaks_ == LineBreaks::belong_to_marks)
     while (begin > 0 && is_break(text[begin - 1])) --begin;
   // After an added token other words begin, and perhaps a space that is not in the text.
-  if (begin == 0 || added_.touches(text, begin)) return false;
+  if (begin == 0 || touches_added(text, begin)) return false;
   const Char first = char_before(text, begin);
   if (line_breaks_ == LineBreaks::belong_to_marks && first.is_other()) return true;
   return begin == at - 1 && text[begin] == '\n' && !first.is(kSpace) && !after.is(kSpace);

@@ -24,8 +24,9 @@ enum class TextForm : uint8_t { as_it_is, nfc };
 
 class TextCutter {
  public:
-  // No cut touches one of `added`, which must outlive the cutter, nor a character that another form of the text changes.
-  TextCutter(WordPattern pattern, TextForm form, const AddedTokenFinder& added);
+  // No cut touches one of `added` or, in the text as `form` has it, of `normalized`, which must outlive the cutter, nor a
+  // character that this form changes.
+  TextCutter(WordPattern pattern, TextForm form, const AddedTokenFinder& added, const AddedTokenFinder& normalized);
 
   // The last safe place in `text`, which continues after its end; 0: there is none. The first `searched` bytes were found to
   // have none before.
@@ -41,12 +42,14 @@ class TextCutter {
   Char char_at(std::string_view text, size_t at) const;
   Char char_before(std::string_view text, size_t at) const;
   bool is_safe(std::string_view text, size_t at) const;
+  bool touches_added(std::string_view text, size_t at) const { return added_.touches(text, at) || normalized_.touches(text, at); }
+  bool is_changed_around(std::string_view text, size_t begin, size_t end) const;
   bool ends_word(std::string_view text, size_t at, const Char& before, const Char& after) const;
   bool ends_line_breaks(std::string_view text, size_t at, const Char& after) const;
 
   LineBreaks line_breaks_;
   TextForm form_;
-  const AddedTokenFinder& added_;
+  const AddedTokenFinder &added_, &normalized_;
   const CharClassTable& classes_;
 };
 

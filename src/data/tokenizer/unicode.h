@@ -1,6 +1,6 @@
-// What the tokenizers need of Unicode 16.0: the class of a character, by which words are cut, and the composed form (NFC), which
-// some vocabularies were learnt on. Pinned to the version that tiktoken and Hugging Face tokenizers have, since a newer one cuts
-// a few words elsewhere.
+// What the tokenizers need of Unicode: the class of a character, by which words are cut, of version 16.0, and the composed form
+// (NFC), which some vocabularies were learnt on, of version 9.0. Pinned to the versions that tiktoken and Hugging Face tokenizers
+// have, since newer ones cut a few words elsewhere and reorder rare marks.
 #pragma once
 
 #include <array>

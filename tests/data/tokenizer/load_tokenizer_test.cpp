@@ -105,6 +105,25 @@ TEST(LoadTokenizer, SaysWhatIsWrongInOneLine) {
   expect_refused("/model/merges", nlohmann::json::parse(R"([["a", "zzzzzz"]])"), {"merge 1", "zzzzzz"});
   expect_refused("/model/vocab", {{"a", 1}}, {"merge 1"});
   expect_refused("/added_tokens/0/lstrip", true, {"lstrip"});
+  expect_refused("/added_tokens/0/content", "a", {"added token a", "in the vocabulary"});
+  expect_refused("/truncation", {{"max_length", 512}}, {"truncation is set", "null"});
+  expect_refused("/padding", {{"strategy", "BatchLongest"}}, {"padding is set", "null"});
+  const nlohmann::json byte_level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  nlohmann::json spaced = byte_level;
+  spaced["add_prefix_space"] = true;
+  const nlohmann::json split{
+      {"type", "Split"}, {"behavior", "Isolated"}, {"pattern", {{"Regex", regex_of(WordPattern::llama3)}}}};
+  const auto sequence = [](const nlohmann::json& steps) {
+    return nlohmann::json{{"type", "Sequence"}, {"pretokenizers", steps}};
+  };
+  expect_refused("/pre_tokenizer", sequence({split, spaced}), {"add_prefix_space after a Split"});
+  expect_refused("/pre_tokenizer", sequence({split, byte_level, byte_level}), {"two ByteLevel"});
+  expect_refused("/pre_tokenizer", sequence({split, byte_level, {{"type", "Digits"}}}), {"Digits after ByteLevel"});
+  for (const char* type : {"WordPiece", "Unigram"}) {
+    const std::string path =
+        folder.write("other.json", fmt::format(R"({{"version": "1.0", "model" : {{"type": "{}", "vocab": {{}}}}}})", type));
+    expect_user_error([&] { load_tokenizer(path); }, {"other.json", std::string("model type ") + type, "byte-level BPE"});
+  }
   expect_refused("/added_tokens/0/id", -1, {"added token"});
   expect_user_error([] { read_tokenizer_json("t.json", "{\"model\": "); }, {"t.json", "byte"});
   expect_user_error([] { read_rank_file("r.tiktoken", "IQ== 0\n!! 1\n", WordPattern::gpt2); }, {"r.tiktoken:2"});
@@ -144,6 +163,44 @@ TEST(LoadTokenizer, AddedTokensThatAreNotSpecialAreAlwaysFoundTheLongestFirst) {
   EXPECT_EQ(tokens[1], 604);
   EXPECT_EQ(tokens[2], 602);
   EXPECT_EQ(tokenizer.decode(tokens), "a      b");
+}
+
+// Tokens with "normalized" are found in the composed text, after the others.
+TEST(LoadTokenizer, AddedTokensAreFoundBeforeOrAfterNormalization) {
+  auto json = nlohmann::json::parse(write_tokenizer_json(trained(), WordPattern::gpt2));
+  json["normalizer"] = {{"type", "NFC"}};
+  const auto add = [&](int id, const char* content, bool normalized) {
+    json["added_tokens"].push_back({{"id", id}, {"content", content}, {"special", false}, {"normalized", normalized}});
+  };
+  add(700, "ze", true);
+  add(701, "qe\u0301", true);
+  add(702, "xe", false);
+  const BpeTokenizer tokenizer(read_tokenizer_json("t.json", json.dump()), SpecialTokens::ordinary);
+  const auto has = [&](const char* text, int32_t token) { return std::ranges::count(tokenizer.encode(text), token) == 1; };
+  EXPECT_TRUE(has("aze!", 700));
+  EXPECT_FALSE(has("aze\u0301!", 700)) << "the e is part of an \u00E9";
+  EXPECT_TRUE(has("aq\u00E9!", 701));
+  EXPECT_TRUE(has("aqe\u0301!", 701));
+  EXPECT_TRUE(has("axe\u0301!", 702));
+}
+
+// As GPT-2's reader and Hugging Face tokenizers have it: a dictionary in which the last entry stays.
+TEST(LoadTokenizer, OfAMergeThatIsThereTwiceTheLastPlaceCounts) {
+  const TrainedVocabulary vocabulary = trained();
+  auto json = nlohmann::json::parse(write_tokenizer_json(vocabulary, WordPattern::gpt2));
+  auto moved = json;
+  auto& merges = moved["model"]["merges"];
+  const auto first = merges[0];
+  merges.erase(0);
+  merges.push_back(first);
+  json["model"]["merges"].push_back(first);  // twice: at its own place, and last of all
+  const BpeTokenizer twice(read_tokenizer_json("t.json", json.dump()), SpecialTokens::ordinary);
+  const BpeTokenizer last(read_tokenizer_json("t.json", moved.dump()), SpecialTokens::ordinary);
+  std::mt19937 random(8);
+  for (int i = 0; i < 200; ++i) {
+    const std::string text = random_text(random, 30);
+    ASSERT_EQ(twice.encode(text), last.encode(text)) << text;
+  }
 }
 
 TEST(LoadTokenizer, TextIsComposedWhereTheFileSaysSo) {
