@@ -31,6 +31,16 @@ std::vector<FoundFile> single_file(Source source) {
   return found;
 }
 
+// What links lead to is copied as if it were in their place; so it must be there, and not be a folder that the link is in.
+void require_leads_on(const fs::path& link) {
+  std::error_code failed;
+  const fs::path target = fs::canonical(link, failed);
+  if (failed) throw UserError("{}: a link to nothing; remove it or bring back what it named", link.string());
+  const fs::path place = fs::canonical(link.parent_path().empty() ? "." : link.parent_path(), failed);
+  const bool is_above = !failed && std::ranges::mismatch(target, place).in1 == target.end();
+  if (is_above) throw UserError("{}: a link that leads back to {}, which it is in; remove it", link.string(), target.string());
+}
+
 std::vector<FoundFile> find_local(const Location& location, Missing missing) {
   std::error_code failed;
   const std::string& path = location.path;
@@ -41,9 +51,12 @@ std::vector<FoundFile> find_local(const Location& location, Missing missing) {
   const std::string root = folder ? (path.ends_with('/') ? path : path + "/") : folder_part(literal_prefix_of_glob(path));
   const int depth = folder ? 1 << 20 : deepest(std::string_view(path).substr(root.size()));
   std::vector<FoundFile> found;
-  fs::recursive_directory_iterator entries(root.empty() ? "." : root, fs::directory_options::skip_permission_denied, failed);
+  fs::recursive_directory_iterator entries(
+      root.empty() ? "." : root, fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink,
+      failed);
   for (; !failed && entries != fs::recursive_directory_iterator(); entries.increment(failed)) {
     if (entries.depth() >= depth) entries.disable_recursion_pending();
+    if (entries->is_symlink(failed)) require_leads_on(entries->path());
     const std::string name = entries->path().lexically_relative(root.empty() ? "." : root).string();
     if (!entries->is_regular_file(failed) || is_name_of_unfinished(name)) continue;
     if (!folder && !glob_matches(path, root + name)) continue;

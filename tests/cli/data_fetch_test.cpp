@@ -133,6 +133,25 @@ TEST_F(DataFetchTest, FoldersPathsAndGlobsAreCopiedOnce) {
   EXPECT_EQ(report["bytes_brought"], 5);
 }
 
+// Nothing below a folder is left out without a word: links are followed, or named if they cannot be.
+TEST_F(DataFetchTest, LinksInFoldersAreFollowedOrRefused) {
+  folder.write("elsewhere/b.txt", "two");
+  folder.write("data/a.txt", "one");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "data/linked");
+  const std::string data = (folder / "data").string();
+  EXPECT_EQ(fetch(data).status, 0);
+  EXPECT_EQ(read_file(out / "linked/b.txt", 100), "two");
+  fs::create_symlink(folder / "gone", folder / "data/c.txt");
+  ProgramResult result = fetch(data);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.output, "data/c.txt: a link to nothing")) << result.output;
+  fs::remove(folder / "data/c.txt");
+  fs::create_directory_symlink(folder / "data", folder / "data/round");
+  result = fetch(data);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.output, "data/round: a link that leads back")) << result.output;
+}
+
 TEST_F(DataFetchTest, PushToAFolderCopiesWhatDiffers) {
   folder.write("data/a", "one");
   folder.write("data/b", "two");
@@ -231,7 +250,8 @@ INSTANTIATE_TEST_SUITE_P(
                                2, "for 2 files"},
                     BadRequest{"UnknownTool", "DATA/a --output OUT --via curl", 2, "expected auto, https, s5cmd"},
                     BadRequest{"NoOutput", "DATA/a", 2, "--output"},
-                    BadRequest{"Nobody", "http://127.0.0.1:1/a --output OUT --retries 0", 1, "cannot reach http://127.0.0.1:1: "}),
+                    BadRequest{"Nobody", "http://127.0.0.1:1/a --output OUT --retries 0", 1,
+                               "cannot reach http://127.0.0.1:1: "}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace
