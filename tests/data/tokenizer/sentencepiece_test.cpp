@@ -116,6 +116,25 @@ TEST(SentencePiece, IsFoundInFoldersAndRecipes) {
   EXPECT_EQ(named_tokenizer({.library = "huggingface", .type = (folder / "llama2").string()}).open()->encode(text), expected);
 }
 
+TEST(SentencePiece, IsKnownByItsFirstBytes) {
+  for (const char* model : {"bpe_bytes", "bpe_rules", "unigram_rules"})
+    EXPECT_TRUE(looks_like_sentencepiece(bytes_of_model(model)));
+  for (const char* text :
+       {"", "\n", "{\"a\": 0}", "\n\n{\"a\": 0}", "\n\n\n{\"a\": 0}", "\n\n\n\n{\"a\": 0}", "IQ== 0\nIg== 1\n"})
+    EXPECT_FALSE(looks_like_sentencepiece(text)) << text;
+  // Llama 3 has a rank file under this name.
+  const TemporaryFolder folder;
+  std::string ranks;
+  for (int byte = 0; byte < 256; ++byte) {
+    constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    ranks += std::string{kDigits[static_cast<size_t>(byte >> 2)], kDigits[static_cast<size_t>(byte & 3) << 4]} +
+             "== " + std::to_string(byte) + "\n";
+  }
+  folder.write("tokenizer.model", ranks);
+  EXPECT_EQ(load_tokenizer(folder.path().string(), {.pattern = WordPattern::llama3})->encode("AB"),
+            (std::vector<int32_t>{65, 66}));
+}
+
 // Data prepared with the same pieces and other scores is other data.
 TEST(SentencePiece, TheChecksumIsOverScoresToo) {
   EXPECT_NE(load_tokenizer(path_of("bpe_bytes"))->rules_checksum(), load_tokenizer(path_of("bpe_unused"))->rules_checksum());

@@ -41,6 +41,19 @@ for text, tokens in zip(texts, ours):
     assert encoding.encode_ordinary(text) == tokens, (text, encoding.encode_ordinary(text), tokens)
 )";
 
+constexpr const char* kSentencepieceScript = R"(
+import json, sys
+import sentencepiece
+model, texts, ours = sys.argv[1:]
+processor = sentencepiece.SentencePieceProcessor(model_file=model)
+count = 0
+for text, tokens in zip(open(texts, encoding="utf-8"), open(ours)):
+    text, tokens = json.loads(text)["text"], json.loads(tokens)
+    assert processor.encode(text) == tokens, (text, processor.encode(text), tokens)
+    count += 1
+assert count == 3000
+)";
+
 class TokenizerPeers : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -75,6 +88,24 @@ class TokenizerPeers : public testing::TestWithParam<const char*> {
   const TemporaryFolder folder_;
   const std::string root_ = folder_.path().string();
 };
+
+using SentencepiecePeer = TokenizerPeers;
+
+TEST_P(SentencepiecePeer, GivesTheTokensThatWeGive) {
+  if (std::system((std::string(python_) + " -c 'import sentencepiece' 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "the Python that TRIREME_PEER_PYTHON names has no sentencepiece";
+  const std::string model = std::string(TRIREME_SOURCE_DIR "/tests/data/tokenizer/sentencepiece/") + GetParam() + ".model";
+  const ProgramResult encoded =
+      run_program("data encode --jsonl --tokenizer " + model + " < " + root_ + "/texts.jsonl > " + root_ + "/tokens.jsonl");
+  ASSERT_EQ(encoded.status, 0) << encoded.output;
+  std::ofstream(folder_ / "compare.py") << kSentencepieceScript;
+  EXPECT_EQ(std::system((std::string(python_) + " " + root_ + "/compare.py " + model + " " + root_ + "/texts.jsonl " + root_ +
+                         "/tokens.jsonl")
+                            .c_str()),
+            0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SentencepiecePeer, testing::Values("bpe_bytes", "bpe_rules", "unigram_bytes", "unigram_rules"));
 
 TEST_P(TokenizerPeers, ReadOurVocabularyAndAgree) {
   ASSERT_NO_FATAL_FAILURE(train(GetParam()));

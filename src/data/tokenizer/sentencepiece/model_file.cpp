@@ -97,8 +97,10 @@ SentencePieceModel read_sentencepiece_model(const std::string& source, std::stri
 }
 
 bool looks_like_sentencepiece(std::string_view bytes) {
-  // The key of field 1 as bytes, the length of the piece, the key of its own field 1: a JSON file may begin with a line feed too.
-  return bytes.size() > 2 && bytes[0] == '\n' && bytes[1] != '{' && bytes[2] == '\n';
+  // The key of field 1, the length of the piece, the key of its own field 1, the length of its text. These keys are line feeds,
+  // with which a JSON file may begin too, but then the lengths do not fit. The first piece is short: <unk> or another special
+  // one.
+  return bytes.size() > 4 && bytes[0] == '\n' && bytes[2] == '\n' && bytes[1] > 0 && bytes[3] > 0 && bytes[3] + 2 <= bytes[1];
 }
 
 }  // namespace trireme
