@@ -18,6 +18,8 @@ class Transport {
   virtual Ticket send(int to, int tag, std::span<const std::byte> bytes) = 0;  // the bytes stay as they are until it is done
   virtual Ticket receive(int from, int tag, std::span<std::byte> bytes) = 0;   // as many bytes as were sent
   virtual bool done(Ticket ticket) = 0;  // asked again and again until it is; then the ticket is used up
+  // What its own buffers grow to in a rank that shares a machine with so many, itself included.
+  virtual int64_t buffer_bytes(int64_t /*ranks_on_host*/) const { return 0; }
 };
 
 }  // namespace trireme

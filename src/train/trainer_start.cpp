@@ -99,7 +99,9 @@ Trainer::Trainer(RunRequest request, World& world)
   open_data();
   // What the program still grows by: code not yet touched, stacks of its threads, log buffers. Measured: 5 to 9 MiB.
   constexpr int64_t kLaterGrowth = int64_t{6} << 20;
-  other_memory_.emplace_back("program and data", resident_bytes() + kLaterGrowth);
+  const int64_t buffers =
+      world_.streams() == nullptr ? 0 : world_.transport().buffer_bytes(ranks_on_host(control_.places(), world_.rank()));
+  other_memory_.emplace_back("program and data", resident_bytes() + kLaterGrowth + buffers);
 }
 
 void Trainer::require_resumable() {
