@@ -51,6 +51,16 @@ fs::path existing_folder(fs::path folder) {
   return folder;
 }
 
+// Of the files in a folder, which other ranks may be making, renaming and removing.
+int64_t bytes_in(const fs::path& folder) {
+  int64_t sum = 0;
+  std::error_code failed;
+  fs::directory_iterator entries(folder, failed);
+  for (; !failed && entries != fs::directory_iterator(); entries.increment(failed))
+    if (const auto stamp = find_stamp(entries->path().string())) sum += stamp->bytes;
+  return sum;
+}
+
 class Preparation {
  public:
   Preparation(const PrepareSettings& settings, const Tokenizer& tokenizer, const PrepareHooks& hooks)
@@ -177,10 +187,7 @@ class Preparation {
     const auto documents = static_cast<int64_t>(estimate.documents);
     disk_needed_ =
         token_bytes + documents * 4 + assemble_bytes(settings_.format, token_bytes, documents, std::ssize(plan_.parts));
-    if (fs::exists(plan_.work_folder))
-      for (const auto& entry : fs::directory_iterator(plan_.work_folder))
-        if (entry.is_regular_file()) disk_needed_ -= static_cast<int64_t>(entry.file_size());
-    disk_needed_ = std::max<int64_t>(disk_needed_, 0);
+    disk_needed_ = std::max<int64_t>(disk_needed_ - bytes_in(plan_.work_folder), 0);
     const fs::path folder = existing_folder(folder_of(plan_.work_folder));
     disk_free_ = free_bytes(folder);
     expected_seconds_ = estimate.core_seconds * share / static_cast<double>(std::min(settings_.workers, usable_cores()));
