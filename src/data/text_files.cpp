@@ -23,6 +23,12 @@ UserError refuse(const std::string& path, const std::string& why) {
   return UserError("model.data.data_prefix: '{}' {}", path, why);
 }
 
+// Text that is there by name only would be missing from the training without a word.
+void refuse_dangling(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) throw refuse(path.string(), "is a link to nothing");
+}
+
 bool holds_text(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return false;
@@ -34,8 +40,14 @@ bool holds_text(const fs::path& path) {
 std::vector<std::string> files_of_folder(const std::string& folder) {
   std::vector<std::string> files;
   try {
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
-      if (entry.path().extension() == ".txt" && holds_text(entry.path())) files.push_back(entry.path().string());
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_symlink() && entry.is_directory())
+        throw refuse(entry.path().string(),
+                     "is a linked folder, which is not looked into; name it by itself, or remove the link");
+      if (entry.path().extension() != ".txt") continue;
+      refuse_dangling(entry.path());
+      if (holds_text(entry.path())) files.push_back(entry.path().string());
+    }
   } catch (const fs::filesystem_error& error) {
     throw refuse(error.path1().empty() ? folder : error.path1().string(), "cannot be listed: " + error.code().message());
   }
@@ -53,8 +65,10 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
   const int status = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   if (status != 0 && status != GLOB_NOMATCH) throw refuse(pattern, "cannot be searched for");
   std::vector<std::string> files;
-  for (const char* path : std::span(found.gl_pathv, found.gl_pathc))
+  for (const char* path : std::span(found.gl_pathv, found.gl_pathc)) {
+    refuse_dangling(path);
     if (holds_text(path)) files.emplace_back(path);
+  }
   if (files.empty()) throw refuse(pattern, "matches no file with text in it");
   std::sort(files.begin(), files.end());
   return files;

@@ -56,6 +56,19 @@ TEST(TextFiles, MistakesAreNamed) {
   expect_user_error([&] { read_text_file((folder / "pictures").string()); }, {"pictures' cannot be read: Is a directory"});
 }
 
+TEST(TextFiles, NothingIsPassedOverWithoutAWord) {
+  const TemporaryFolder folder;
+  folder.write("in/a.txt", "a");
+  folder.write("elsewhere/b.txt", "b");
+  const auto find = [&](const char* entry) { return [&folder, entry] { find_text_files({(folder / entry).string()}); }; };
+  std::filesystem::create_directory_symlink(folder / "elsewhere", folder / "in/linked");
+  expect_user_error(find("in"), {"in/linked' is a linked folder"});
+  std::filesystem::remove(folder / "in/linked");
+  std::filesystem::create_symlink(folder / "gone", folder / "in/c.txt");
+  expect_user_error(find("in"), {"in/c.txt' is a link to nothing"});
+  expect_user_error(find("in/*"), {"in/c.txt' is a link to nothing"});
+}
+
 TEST(TextFiles, AFileWithoutPermissionIsNamed) {
   if (geteuid() == 0) GTEST_SKIP() << "the superuser may read every file";
   const TemporaryFolder folder;
