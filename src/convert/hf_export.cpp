@@ -1,6 +1,7 @@
 #include "convert/hf_export.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/file.h"
@@ -31,6 +32,9 @@ class ParameterReader {
       values_.resize(static_cast<size_t>(shape.count()));
       const Tensor to{.data = values_.data(), .dtype = DType::f32, .shape = shape, .device = Device::host};
       load_checkpoint(checkpoint_, std::vector<CheckpointTensor>{{name_, TensorSlice::whole(shape), to}});
+      if (!std::ranges::all_of(values_, [](float value) { return std::isfinite(value); }))
+        throw UserError("{}: parameter {} has values that are NaN or infinite; export an earlier checkpoint",
+                        checkpoint_.folder.string(), name_);
     }
     return std::span(values_).subspan(static_cast<size_t>(tensor.first_row * tensor.width), static_cast<size_t>(tensor.count()));
   }

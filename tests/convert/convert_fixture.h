@@ -56,7 +56,8 @@ inline void as_llama(ModelSettings& m) {
 }
 
 // Saves a checkpoint of weights that are far larger than real ones, so that every nonlinearity is far from its linear part.
-inline StoredCheckpoint make_checkpoint(const std::filesystem::path& folder, const Settings& settings) {
+inline StoredCheckpoint make_checkpoint(const std::filesystem::path& folder, const Settings& settings,
+                                        const std::function<void(const std::string&, std::vector<float>&)>& spoil = {}) {
   std::vector<CheckpointTensor> tensors;
   std::map<std::string, std::vector<float>> values;
   uint32_t site = 0;
@@ -67,6 +68,7 @@ inline StoredCheckpoint make_checkpoint(const std::filesystem::path& folder, con
       of.push_back(
           static_cast<float>(middle + spread * (uniform_open(philox(7, {static_cast<uint32_t>(i), 0, site, 0})[0]) - 0.5)));
     ++site;
+    if (spoil) spoil(row.name, of);
     tensors.push_back({row.name, TensorSlice::whole(row.shape), Tensor{of.data(), DType::f32, row.shape, Device::host}});
   }
   CheckpointWriter writer(folder, tensors, {});

@@ -147,6 +147,17 @@ TEST(HfExport, RefusesWhatNoFamilyHasInOneLine) {
           {"model.position_embedding_type=none", "Llama", "rope"});
 }
 
+TEST(HfExport, WeightsThatAreNotNumbersAreRefused) {
+  const TemporaryFolder folder;
+  const StoredCheckpoint checkpoint =
+      make_checkpoint(folder / "checkpoints", small_settings(), [](const std::string& name, std::vector<float>& values) {
+        if (name == "blocks.1.mlp.up.weight") values[3] = std::nanf("");
+      });
+  expect_user_error([&] { HfExport(checkpoint, {}).write(folder / "hf"); },
+                    {"blocks.1.mlp.up.weight", "NaN or infinite", "earlier checkpoint"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "hf"));
+}
+
 TEST(HfExport, ATokenizerOfAnotherModelIsRefused) {
   const TemporaryFolder folder;
   Settings settings = small_settings();
