@@ -116,7 +116,7 @@ void expect_same_tokens(const Tokenizer& tokenizer, const Sample& sample, size_t
   const auto encoder = tokenizer.make_encoder();
   TokenBuffer whole, pieces;
   std::string repaired;
-  prepare::replace_invalid_utf8(sample.text, repaired);
+  replace_invalid_utf8(sample.text, repaired);
   encoder->encode(repaired, whole);
   std::string_view rest = sample.text;
   size_t window = block, longest = 0, searched = 0;
@@ -130,7 +130,7 @@ void expect_same_tokens(const Tokenizer& tokenizer, const Sample& sample, size_t
         continue;
       }
     }
-    prepare::replace_invalid_utf8(rest.substr(0, length), repaired);
+    replace_invalid_utf8(rest.substr(0, length), repaired);
     if (begins)
       encoder->encode(repaired, pieces);
     else
