@@ -114,18 +114,6 @@ class Preparation {
     return true;
   }
 
-  // The files that a report names, as large as it says.
-  static void require_output(const json& report) {
-    for (const json& file : report.value("output", json::array())) {
-      const std::string path = file.at("file");
-      const auto stamp = find_stamp(path);
-      const int64_t bytes = file.at("bytes");
-      if (!stamp) throw UserError("{}: it is gone, though its report is there; remove the output and run again", path);
-      if (stamp->bytes != bytes)
-        throw UserError("{}: {} bytes, but its report says {}; remove the output and run again", path, stamp->bytes, bytes);
-    }
-  }
-
   void require_same_inputs() {
     const std::set<size_t> differing = files_that_differ(plan_.files, earlier_report_.value("stamps", json()));
     if (differing.empty()) return;

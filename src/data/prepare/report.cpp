@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "base/error.h"
 #include "base/process.h"
 #include "base/units.h"
 
@@ -65,6 +66,17 @@ void add_totals(json& report, const std::vector<FinishedPart>& parts, TokenType 
   report["input_bytes"] = input_bytes;
   report["text_bytes"] = text_bytes;
   report["findings"] = to_json(tally);
+}
+
+void require_output(const json& report) {
+  for (const json& file : report.value("output", json::array())) {
+    const std::string path = file.at("file");
+    const auto stamp = find_stamp(path);
+    const int64_t bytes = file.at("bytes");
+    if (!stamp) throw UserError("{}: it is gone, though its report is there; remove the output and run again", path);
+    if (stamp->bytes != bytes)
+      throw UserError("{}: {} bytes, but its report says {}; remove the output and run again", path, stamp->bytes, bytes);
+  }
 }
 
 std::string summary_of(const json& report) {

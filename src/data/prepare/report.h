@@ -23,6 +23,9 @@ nlohmann::json usage_report(const Usage& usage, const PrepareSettings& settings,
 // Documents, tokens and findings of all parts.
 void add_totals(nlohmann::json& report, const std::vector<FinishedPart>& parts, TokenType type);
 
+// UserError unless the files that a report names are there, as large as it says.
+void require_output(const nlohmann::json& report);
+
 // A few lines.
 std::string summary_of(const nlohmann::json& report);
 

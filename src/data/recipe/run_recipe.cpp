@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "data/prepare/output_files.h"
+#include "data/prepare/report.h"
 #include "data/recipe/stage_usage.h"
 #include "data/tokenizer/load_tokenizer.h"
 #include "fetch/transfer_error.h"
@@ -26,14 +27,21 @@ using prepare::PrepareSettings;
 // Of jsonl by one core, for what is said beforehand; the summary has what was measured.
 constexpr double kTokenizeBytesPerCoreSecond = 100e6;
 constexpr int64_t kMeasuredBytes = 4 << 20;
-constexpr int64_t kMaxReportBytes = 64 << 20;
+constexpr int64_t kMaxReportBytes = 64 << 20, kMaxProductReportBytes = int64_t{1} << 30;
 
 // One dataset to be made: of one downloaded file, or of all of them.
 struct Product {
   PrepareSettings settings;
   std::vector<RecipeFile> files;
 
-  bool is_there() const { return fs::exists(prepare::last_file(settings)) && fs::exists(prepare::report_file(settings)); }
+  // UserError if it was made and some of it is gone.
+  bool is_there() const {
+    const fs::path report = prepare::report_file(settings);
+    if (!fs::exists(prepare::last_file(settings)) || !fs::exists(report)) return false;
+    const json made = try_parse_json(read_file(report, kMaxProductReportBytes));
+    if (made.is_object()) prepare::require_output(made);
+    return made.is_object();
+  }
 };
 
 class RecipeRunner {

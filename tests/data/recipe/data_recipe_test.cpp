@@ -203,6 +203,14 @@ TEST_F(RunRecipeTest, WhatIsThereIsNotMadeAgain) {
   EXPECT_TRUE(fs::exists(fs::path(out) / "my-gpt3_01_text_document.idx"));
 }
 
+TEST_F(RunRecipeTest, WhatIsThereInPartIsNotCalledComplete) {
+  EXPECT_EQ(run(pile()).outcome, RecipeOutcome::complete) << said;
+  fs::resize_file(fs::path(out) / "my-gpt3_01_text_document.bin", 3);
+  EXPECT_TRUE(contains(message_of<UserError>([&] { run(pile()); }), "my-gpt3_01_text_document.bin: 3 bytes"));
+  fs::remove(fs::path(out) / "my-gpt3_01_text_document.bin");
+  EXPECT_TRUE(contains(message_of<UserError>([&] { run(pile()); }), "it is gone"));
+}
+
 TEST_F(RunRecipeTest, DownloadsAreKeptWhereAskedAndUsedWhenThere) {
   EXPECT_EQ(run(pile({"rm_downloaded=false"})).outcome, RecipeOutcome::complete);
   EXPECT_TRUE(fs::exists(fs::path(out) / "downloads/00.jsonl"));
