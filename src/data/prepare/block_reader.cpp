@@ -44,7 +44,7 @@ int64_t count_lines(const char* at, const char* end) {
 }  // namespace
 
 std::string too_long_to_cut(int64_t bytes) {
-  return fmt::format("a single word of more than {}; give more --memory", format_bytes(bytes));
+  return fmt::format("more than {} of text without a place to cut it; give more --memory", format_bytes(bytes));
 }
 
 bool BlockReader::read(const InputFile& file, const Unit& unit, const Position& from, const PassedChecksums& passed) {

@@ -213,7 +213,8 @@ TEST(BlockReader, WhatIsTooLongIsPassedOver) {
   read(texts, text, whole(text), {}, nullptr);
   EXPECT_EQ(documents_of(texts).size(), 0);
   EXPECT_EQ(texts.blocks.back().tally[Finding::too_long].count, 1);
-  EXPECT_TRUE(contains(texts.blocks.back().tally[Finding::too_long].first, "a single word of more than 2.0 MiB"));
+  EXPECT_TRUE(
+      contains(texts.blocks.back().tally[Finding::too_long].first, "more than 2.0 MiB of text without a place to cut it"));
 }
 
 }  // namespace
