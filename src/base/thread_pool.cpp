@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
+
+#include "base/error.h"
 
 namespace trireme {
 namespace {
@@ -46,10 +49,17 @@ uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t value) {
 ThreadPool::ThreadPool(int threads) {
   const int count = threads > 0 ? threads : usable_cores();
   workers_.reserve(static_cast<size_t>(count - 1));
-  for (int thread = 1; thread < count; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < count; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error& error) {
+    stop();  // those that are there; a thread that nobody joins would end the program
+    throw UserError("this machine does not give {} threads ({}); use fewer, trainer.threads or --threads", count, error.what());
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stop_ = true;
   ++turn_;
   turn_.notify_all();

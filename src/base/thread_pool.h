@@ -43,6 +43,7 @@ class ThreadPool {
   using ErasedTask = void (*)(void*, int64_t, int);
   void run_erased(int64_t count, ErasedTask task, void* context);
   void take_tasks(int thread);
+  void stop();
   void work(int thread);
   bool enter();  // false: the run is over
   void leave();
