@@ -183,7 +183,7 @@ std::optional<std::string> name_after_file(const std::string& name_or_path, cons
     return name->origin.file == nullptr || name->origin.line == 0 || *name->origin.file == name_or_path;
   };
   if (is_own("exp_manager.name") || is_own("run.name")) return std::nullopt;
-  return fs::path(name_or_path).stem().string();
+  return as_utf8(fs::path(name_or_path).stem().string());  // a name is part of the recipe
 }
 
 std::string summary_of(const fs::path& path) {

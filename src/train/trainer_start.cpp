@@ -72,8 +72,8 @@ Trainer::Trainer(RunRequest request, World& world)
   if (request_.tune_products == TuneProducts::yes) start_tuning();
   require_files_to_copy(logs);
   require_run_to_resume();
-  if (is_first()) require_same_mathematics();
   require_resumable();
+  if (is_first()) require_same_mathematics();
   const ModelSettings& m = model_;
   if (!m.restore_from_path.empty()) {
     NewestCheckpoint named = open_named_checkpoint(m.restore_from_path);

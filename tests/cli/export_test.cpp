@@ -64,7 +64,7 @@ TEST_F(ExportTest, ThereAndBackAndOn) {
   EXPECT_EQ(tensors_in(folder_ / "still-hf"), tensors_in(folder_ / "hf"));
   // A resumed run goes on from its own checkpoint, not from the imported weights.
   const auto resumed =
-      train("imported/recipe.yaml", "still", "trainer.max_steps=2 --resume model.data.data_prefix=[" + text_ + "]");
+      train("imported/recipe.yaml", "still", "trainer.max_steps=2 --resume --changed model.data.data_prefix=[" + text_ + "]");
   EXPECT_EQ(resumed.status, 0) << resumed.output;
   EXPECT_TRUE(contains(resumed.output, "resumed from step 1"));
 }

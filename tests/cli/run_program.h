@@ -9,6 +9,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace trireme {
 
@@ -38,6 +39,13 @@ inline bool handles(pid_t process, int signal) {
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("SigCgt:")) return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
   return false;
+}
+
+// Text whose long lines were wrapped under their label, with these lines joined again.
+inline std::string unwrapped(std::string text) {
+  constexpr std::string_view kBreak = "\n        ";
+  for (size_t at = text.find(kBreak); at != std::string::npos; at = text.find(kBreak, at)) text.replace(at, kBreak.size(), " ");
+  return text;
 }
 
 inline int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }

@@ -138,7 +138,7 @@ TEST_F(LauncherTreeTest, SaysInOneLineWhichLauncherSettingsAreNotFollowed) {
       "cluster_type: bcm\nnuma_mapping: {enable: False}\n");
   const auto result = run("train conf --dry-run container_mounts=[/data]");
   EXPECT_EQ(result.status, 0) << result.output;
-  EXPECT_TRUE(contains(result.output,
+  EXPECT_TRUE(contains(unwrapped(result.output),
                        "\nlauncher settings not followed here: stages data_preparation; cluster bcm; container_mounts; "
                        "env_vars NCCL_DEBUG\n"))
       << result.output;
@@ -177,8 +177,9 @@ TEST_F(TrainRecipeTest, TheDataLineTellsWhatThereIsFromWhatIsTaken) {
   const auto line = [&](const std::string& data) {
     const auto result = run("train small.yaml --dry-run trainer.max_steps=2 model.vocab_size=300 model.data.data_impl=" + data);
     EXPECT_EQ(result.status, 0) << result.output;
-    const size_t begin = result.output.find("data    ");
-    return result.output.substr(begin, result.output.find('\n', begin) - begin);
+    const std::string output = unwrapped(result.output);
+    const size_t begin = output.find("data    ");
+    return output.substr(begin, output.find('\n', begin) - begin);
   };
   EXPECT_EQ(line("flat model.data.data_prefix=[flat]"),
             "data    flat: 61 training samples in the data; the run takes 8, 0.131 epochs; 2 threads ahead of the step");

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <latch>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -247,6 +248,7 @@ TEST_F(MeetingTest, StrangersDoNotEndIt) {
 }
 
 TEST_F(MeetingTest, WhoeverHasTheWrongNumbersIsSentAway) {
+  std::latch refused(2);  // rank 2 completes the world, so it waits until both have been sent away
   const auto endings = on_threads(4, [&](int i) {
     if (i == 0) return meet_as(where(0, 3), {.timeout = seconds(60), .facts = {}, .notice = {}});
     if (i == 1) return meet_as(where(1, 3), {.timeout = seconds(60), .facts = {}, .notice = {}});
@@ -256,11 +258,13 @@ TEST_F(MeetingTest, WhoeverHasTheWrongNumbersIsSentAway) {
       EXPECT_EQ(twice.status, 2);
       EXPECT_TRUE(contains(twice.line, "does not take this process as rank 1 of 3: rank 1 (")) << twice.line;
       EXPECT_TRUE(contains(twice.line, "is here already")) << twice.line;
+      refused.arrive_and_wait();
       return meet_as(where(2, 3));
     }
     const Ending larger = meet_as(where(3, 4));
     EXPECT_EQ(larger.status, 2);
     EXPECT_TRUE(contains(larger.line, "it was told that there are 4 ranks, and rank 0 that there are 3")) << larger.line;
+    refused.count_down();
     return larger;
   });
   for (const size_t rank : {0, 1, 2}) EXPECT_EQ(endings[rank].size, 3) << endings[rank].line;
