@@ -118,8 +118,8 @@ class MpiRun : public testing::Test {
   // The process of a rank, as the layout at the start names it.
   std::vector<pid_t> processes() const {
     std::vector<pid_t> found;
-    const std::string text = output();
-    const std::regex line("rank \\d+: .*; [^ ]+, process (\\d+), cores");
+    const std::string text = unwrapped(output());
+    const std::regex line("rank \\d+: .*?; [^ ]+, process (\\d+), cores");
     for (std::sregex_iterator match(text.begin(), text.end(), line), end; match != end; ++match)
       found.push_back(static_cast<pid_t>(std::stol((*match)[1])));
     return found;

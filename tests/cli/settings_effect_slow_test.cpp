@@ -222,9 +222,9 @@ model:
   static std::string without_clock(const std::string& output) {
     static const std::set<std::string> kept = {"trireme", "trireme:", "model", "batch", "data",
                                                "layout",  "without",  "run",   "step",  "valid"};
-    static const std::regex clock("_?20[0-9-]+_[0-9-]+|  program and data.*|(lr [0-9.e+-]+) .*|  perplexity.*");
+    static const std::regex clock("_?20[0-9-]+_[0-9-]+|  program and data.*|(grad +[0-9.e+-]+) .*|  perplexity.*");
     std::string text;
-    std::istringstream lines(output);
+    std::istringstream lines(unwrapped(output));
     for (std::string line; std::getline(lines, line);) {
       const std::string first = line.substr(0, line.find(' '));
       if (first == "DLL") text += "DLL\n";
