@@ -11,9 +11,9 @@
 namespace trireme {
 
 struct DocumentedCommand {
-  std::string place;   // "docs/train.md:6"
-  std::string text;    // without the prompt; lines that end with a backslash are joined
-  std::string answer;  // the line below it, if that is what the command prints
+  std::string place;  // "docs/train.md:6"
+  std::string text;   // without the prompt; lines that end with a backslash are joined
+  std::string error;  // the line below it with which it fails, if it does
 };
 
 inline bool names_the_program(const std::string& line) {
@@ -36,8 +36,10 @@ inline std::vector<DocumentedCommand> commands_of_block(const std::vector<std::s
     const size_t line = first + i;
     while (text.ends_with('\\') && i + 1 < lines.size()) text = text.substr(0, text.size() - 1) + lines[++i];
     if (!names_the_program(text)) continue;
-    const bool is_answered = has_prompt && i + 1 < lines.size() && !lines[i + 1].starts_with("$ ");
-    commands.push_back({file + ":" + std::to_string(line), text, is_answered ? lines[i + 1] : ""});
+    std::string error;
+    for (size_t below = i + 1; has_prompt && below < lines.size() && !lines[below].starts_with("$ "); ++below)
+      if (lines[below].starts_with("trireme: ")) error = lines[below];
+    commands.push_back({file + ":" + std::to_string(line), text, error});
   }
   return commands;
 }
@@ -74,7 +76,7 @@ inline std::vector<DocumentedCommand> commands_of_help(const std::string& help, 
       in_examples = true;
       line.erase(0, line.find(':') + 1);
     }
-    if (in_examples && line.empty()) break;
+    if (in_examples && (line.empty() || line.starts_with("Usage"))) break;
     if (in_examples) block.push_back(line.substr(std::min(line.find_first_not_of(' '), line.size())));
   }
   return commands_of_block(block, command + " --help", 1);

@@ -6,7 +6,6 @@
 
 #include <cctype>
 #include <map>
-#include <set>
 #include <string_view>
 
 #include "cli/documented_commands.h"
@@ -36,6 +35,8 @@ const std::map<std::string, std::string> kLeftOut = {
     {"trireme 0.1.0 ", "output, not a command"},
     {"next    trireme ", "output, not a command"},
     {"bench/gpu/recipes/", "needs a GPU"},
+    {"train pythia/1b", "its answer depends on the memory of the machine"},
+    {"import llama-3-8b", "needs a model of others"},
     {"man -l", "needs man"},
     {"completion fish", "needs fish"},
     {"completion zsh", "needs zsh"},
@@ -43,7 +44,7 @@ const std::map<std::string, std::string> kLeftOut = {
 
 // Put before the program on the path: makes runs short, and checks large models without training them.
 constexpr std::string_view kWrapper = R"(#!/bin/sh
-if [ "$1" = train ]; then
+if [ "$1" = train ] && [ -z "$AS_TYPED" ]; then
   case "$2 $3" in
     demo*|my.yaml*|small.yaml*|imported/recipe.yaml*)
       case " $* " in *" --resume "*) steps=6 ;; *) steps=3 ;; esac
@@ -151,6 +152,7 @@ class DocumentedCommands : public testing::Test {
     for (const char* copy : {"results/gpt3_175b", "a-bf16", "b-fp8", "c-lr3e-4", "RUN", "OTHER_RUN"})
       fs::copy(home / "results/demo", home / copy, fs::copy_options::recursive);
     fs::copy(home / "results/demo/dllogger/rank-0/dllogger.json", home / "dllogger.json");
+    must("tar cJf owt.tar.xz books");
     must("trireme data train-tokenizer README.md --vocab-size 512 --output gpt2");
     fs::copy(home / "gpt2/tokenizer.json", home / "tokenizer.json");
     must("trireme train small.yaml model.data.data_impl=mock model.data.data_prefix=[] exp_manager.explicit_log_dir=llama");
@@ -177,12 +179,12 @@ class DocumentedCommands : public testing::Test {
     fs::copy(workplace_->path() / "home", folder, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     for (const DocumentedCommand& command : commands) {
       if (!reason_to_leave_out(command.text).empty()) continue;
-      const ProgramResult result = run_in(folder, command.text);
-      const bool must_fail = command.answer.starts_with("trireme: ");
+      const ProgramResult result = run_in(folder, (command.error.empty() ? "" : "export AS_TYPED=1\n") + command.text);
+      const bool must_fail = !command.error.empty();
       EXPECT_EQ(result.status != 0, must_fail) << command.place << ": " << command.text << "\n" << result.output;
       if (must_fail) {
-        EXPECT_NE(without_numbers(result.output).find(without_numbers(command.answer)), std::string::npos)
-            << command.place << ": " << command.text << "\nis said to answer " << command.answer << "\nanswers " << result.output;
+        EXPECT_NE(without_numbers(result.output).find(without_numbers(command.error)), std::string::npos)
+            << command.place << ": " << command.text << "\nis said to answer " << command.error << "\nanswers " << result.output;
       }
     }
     EXPECT_FALSE(commands.empty()) << page;
@@ -190,10 +192,7 @@ class DocumentedCommands : public testing::Test {
 
   static std::string reason_to_leave_out(const std::string& text) {
     for (const auto& [part, reason] : kLeftOut)
-      if (text.find(part) != std::string::npos) {
-        used_.insert(part);
-        return reason;
-      }
+      if (text.find(part) != std::string::npos) return reason;
     return "";
   }
 
@@ -212,7 +211,6 @@ class DocumentedCommands : public testing::Test {
   }
 
   static inline std::unique_ptr<TemporaryFolder> workplace_;
-  static inline std::set<std::string> used_;
 };
 
 std::vector<std::string> pages() {
