@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/prepare/block_reader.h"
 #include "data/prepare/thread_time.h"
-#include "base/utf8.h"
 
 namespace trireme::prepare {
 namespace {
