@@ -8,8 +8,10 @@
 // (tensor/operand.h): an op that writes it fills those too, and products read them in its place, for both of their operands or
 // for none. Where the tensor beside them is scratch it holds nothing afterwards.
 //
-// visit(v) names each operand once, as v.in, v.out or v.update (read and written); recording, tracing, the parity tests and
-// the byte counts all follow from it.
+// visit(v) names each operand once, as v.in, v.out, v.update (read and written) or v.scratch (worked in, nothing left behind).
+// v.in_place(out, in) permits an output to be written where an input is that no later op reads; the op reads each element of
+// `in` before it writes that of `out`. Recording, memory placement, tracing, the parity tests and the byte counts all follow
+// from visit.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +60,7 @@ void visit_copies(V&& v, const Operand& operand) {
 }
 template <class V>
 void visit_written(V&& v, const char* name, const Operand& operand) {
-  if (operand.wide == Wide::kept) v.out(name, operand);
+  operand.wide == Wide::kept ? v.out(name, operand) : v.scratch(name, operand);
   visit_copies(v, operand);
 }
 
@@ -162,7 +164,7 @@ struct ResidualNormForward {
   void visit(V&& v) const {
     v.in("residual", residual), v.in("branch", branch), v.in("branch2", branch2), v.in("row_keys", dropout.row_keys);
     v.in("weight", weight), v.in("bias", bias), v.out("sum", sum), visit_written(v, "out", out), v.out("mean", mean);
-    v.out("rstd", rstd);
+    v.out("rstd", rstd), v.in_place(sum, residual);
   }
 };
 
@@ -185,7 +187,7 @@ struct ResidualNormBackward {
     v.in("sum", sum), v.in("weight", weight), v.in("mean", mean), v.in("rstd", rstd), v.in("d_out", d_out);
     v.in("d_residual", d_residual), v.in("row_keys", dropout.row_keys), visit_written(v, "d_sum", d_sum);
     visit_written(v, "d_branch", d_branch), visit_written(v, "d_branch2", d_branch2);
-    v.update("d_weight", d_weight), v.update("d_bias", d_bias);
+    v.update("d_weight", d_weight), v.update("d_bias", d_bias), v.in_place(d_sum, d_residual), v.in_place(d_sum, d_out);
   }
 };
 
@@ -199,7 +201,7 @@ struct ResidualAdd {
   template <class V>
   void visit(V&& v) const {
     v.in("residual", residual), v.in("branch", branch), v.in("branch2", branch2), v.in("row_keys", dropout.row_keys);
-    v.out("sum", sum);
+    v.out("sum", sum), v.in_place(sum, residual);
   }
 };
 
@@ -248,6 +250,7 @@ struct LinearInputGrad {
   void visit(V&& v) const {
     visit_rows(v, "d_out", d_out), visit_columns(v, "weight", weight), v.in("pre", pre), visit_written(v, "x", x);
     visit_written(v, "d_x", d_x);
+    if (x.wide == Wide::scratch) v.in_place(d_x, x);
   }
   double flops() const { return 2.0 * static_cast<double>(d_out.count()) * static_cast<double>(weight.shape[1]); }
 };
@@ -300,6 +303,7 @@ struct SwigluBackward {
   template <class V>
   void visit(V&& v) const {
     v.in("gate_up", gate_up), v.in("d_out", d_out), visit_written(v, "d_gate_up", d_gate_up);
+    if (!d_gate_up.fp8) v.in_place(d_gate_up, gate_up);  // FP8 copies are made by reading gate_up again
   }
 };
 
@@ -412,7 +416,7 @@ struct CopyHeads {
   int64_t to_position = 0;
   template <class V>
   void visit(V&& v) const {
-    v.in("from", from.packed), v.update("to", to.packed);
+    v.in("from", from.packed), v.out("to", to.packed);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/stream.h"
+#include "tensor/tensor.h"
 
 namespace trireme {
 
@@ -23,6 +24,19 @@ struct OpRecord {
   bool operator==(const OpRecord&) const = default;
 };
 
+enum class Access : uint8_t { read, written, updated, scratch };
+
+// Follows the operands of a recorded step and the order of its streams, for those who place its tensors in memory.
+class StepWatcher {
+ public:
+  virtual ~StepWatcher() = default;
+  virtual void begin_call(Stream stream, int64_t scratch_bytes) = 0;  // an op or a collective; its operands follow
+  virtual void access(const Tensor& tensor, Access access) = 0;
+  virtual void in_place(const Tensor& out, const Tensor& in) = 0;  // `out` may be written where `in` is
+  virtual uint64_t record(Stream stream, const char* name) = 0;     // returns a ticket that wait takes
+  virtual void wait(Stream stream, uint64_t ticket) = 0;
+};
+
 // Adds up what the ops of a step come to, and keeps the records if asked: a large step has millions.
 class StepLog {
  public:
@@ -37,7 +51,13 @@ class StepLog {
     }
     if (keep_ == Keep::yes) records.push_back(record);
   }
-  void clear() { *this = StepLog(keep_); }
+  void clear() {
+    StepWatcher* const watcher = watcher_;
+    *this = StepLog(keep_);
+    watcher_ = watcher;
+  }
+  void watch(StepWatcher* watcher) { watcher_ = watcher; }
+  StepWatcher* watcher() const { return watcher_; }  // may be null
 
   std::vector<OpRecord> records;
   int64_t ops = 0;
@@ -46,6 +66,7 @@ class StepLog {
 
  private:
   Keep keep_;
+  StepWatcher* watcher_ = nullptr;
 };
 
 }  // namespace trireme

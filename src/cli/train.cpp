@@ -238,6 +238,17 @@ void dry_run(World& world, const TrainArguments& arguments, std::unique_ptr<Trai
     return answer_on_paper(world, arguments, obstacle.what());
   }
   trainer->announce();
+  if (world.rank() != 0) return;
+  const MemoryPlan& plan = trainer->memory_plan();
+  const MemoryProfile profile = profile_memory(plan);
+  if (!arguments.json) return fmt::print(stderr, "{}\n", text_of(profile));
+  nlohmann::ordered_json kinds;
+  for (const auto& [label, bytes] : plan.rows()) kinds[label] = bytes;
+  print_json(
+      nlohmann::ordered_json{{"recipe", arguments.recipe.recipe},
+                             {"ranks", world.size()},
+                             {"memory", {{"rank", 0}, {"bytes", kinds}, {"total", plan.total()}, {"step", json_of(profile)}}},
+                             {"here", nullptr}});
 }
 
 int train(const TrainArguments& arguments) {

@@ -22,6 +22,11 @@ class CallLog {
                .bytes_written = to.bytes(),
                .group = group_,
                .peer = peer});
+    if (StepWatcher* watcher = log_->watcher(); watcher != nullptr) {
+      watcher->begin_call(stream, 0);
+      watcher->access(from, Access::read);
+      watcher->access(to, Access::written);
+    }
   }
   void add(Stream stream, std::span<const Message> messages) const {
     for (const Message& m : messages)

@@ -39,58 +39,78 @@ PackedHeads through_cache(const Context& context, const PackedHeads& heads, KeyV
 
 }  // namespace
 
-void attention_forward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockActivations& a,
-                       const BlockWorkspace& w, Tensor branch, KeyValueCache* cache) {
+Tensor attention_forward(const BlockPass& pass, KeyValueCache* cache) {
+  const Context& context = pass.context;
   const Dims& d = context.dims;
-  const Tensor qkv = a.qkv.reshaped({d.N(), d.qkv_width()});
-  const Operand attended = a.attended.reshaped({d.N(), d.H * d.D});
+  BlockActivations& a = pass.a;
+  const LinearSite out_site = pass.site(BlockLinear::out);
+  a.qkv = context.take("qkv", {d.B, d.T, d.H + 2 * d.G, d.D});
+  a.lse = context.take_f32("lse", {d.B, d.H, d.T});
   PackedHeads heads = unpack(d, a.qkv);
-  context.linear.column_forward({.x = a.normed1, .weight = weights.qkv_weight, .bias = weights.qkv_bias, .out = qkv});
+  context.linear.column_forward(pass.site(BlockLinear::qkv), {.x = a.normed1,
+                                                              .weight = pass.weights.qkv_weight,
+                                                              .bias = pass.weights.qkv_bias,
+                                                              .out = a.qkv.reshaped({d.N(), d.qkv_width()})});
   rotate(context, RotaryDirection::forward, heads.qk);
   if (cache != nullptr) heads = through_cache(context, heads, *cache);
+  a.attended = context.take("attended", {d.B, d.T, d.H, d.D});
+  Operand attended = a.attended;
   if (context.cp.size() > 1) {
-    ring_attention_forward(context, layer, a, w.ring);
-    if (attended.fp8) context.backend.run(kCompute, Quantise{.x = attended});
+    ring_attention_forward(pass);
+    attended = context.linear.quantized_input(out_site, a.attended);
   } else {
+    attended = context.linear.input(out_site, a.attended, Wide::kept);
     context.backend.run(kCompute, AttentionForward{.q = heads.q,
                                                    .k = heads.k,
                                                    .v = heads.v,
                                                    .key_length = cache != nullptr ? cache->length : d.T,
                                                    .causal = CausalMask::yes,
                                                    .scale = score_scale(d),
-                                                   .dropout = context.attention_dropout(layer),
+                                                   .dropout = context.attention_dropout(pass.layer),
                                                    .document_starts = context.batch.document_starts,
-                                                   .out = a.attended,
+                                                   .out = attended,
                                                    .lse = a.lse});
   }
-  context.linear.row_forward({.x = attended, .weight = weights.out_weight, .bias = weights.out_bias, .out = branch});
+  const Tensor branch = context.take("attention_branch", {d.R, d.C});
+  context.linear.row_forward({.x = attended.reshaped({d.N(), d.H * d.D}),
+                              .weight = pass.weights.out_weight,
+                              .bias = pass.weights.out_bias,
+                              .out = branch});
+  return branch;
 }
 
-void attention_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
-                        const BlockActivations& a, const BlockWorkspace& w, const BlockGradients& g, Tensor d_normed) {
+Tensor attention_backward(const BlockPass& pass, const BlockParameters& grads, BlockGradients& g) {
+  const Context& context = pass.context;
   const Dims& d = context.dims;
-  // Whoever writes the heads last makes their copies.
-  const PackedHeads heads = unpack(d, a.qkv), d_turned = unpack(d, g.d_qkv);
-  const PackedHeads d_heads = rotates(context) ? unpack(d, Tensor(g.d_qkv)) : d_turned;
-  const Tensor d_attended = attended_gradient(d, w, g);
-  context.linear.row_backward({.x = a.attended.reshaped({d.N(), d.H * d.D}),
+  const BlockActivations& a = pass.a;
+  const LinearSite qkv_site = pass.site(BlockLinear::qkv), out_site = pass.site(BlockLinear::out);
+  const bool has_gradient_of_mlp = context.model.parallel_residual && !context.hidden_dropout_active();
+  const Tensor d_attended = context.take("d_attended", {d.B, d.T, d.H, d.D});
+  context.linear.row_backward(out_site,
+                              {.x = context.linear.quantized_wgrad_input(out_site, a.attended).reshaped({d.N(), d.H * d.D}),
                                .d_out = g.d_attention,
-                               .weight = weights.out_weight,
+                               .weight = pass.weights.out_weight,
+                               .d_out_site = has_gradient_of_mlp ? pass.site(BlockLinear::down) : out_site,
                                .d_x = d_attended.reshaped({d.N(), d.H * d.D}),
                                .d_weight = grads.out_weight,
                                .d_bias = grads.out_bias});
-  const Operand d_qkv = g.d_qkv.reshaped({d.N(), d.qkv_width()});
+  const PackedHeads heads = unpack(d, a.qkv);
+  const Tensor d_packed = context.take("d_qkv", a.qkv.shape);
+  // The op that writes the heads last makes their copies.
   if (context.cp.size() > 1) {
-    ring_attention_backward(context, layer, a, d_attended, g.d_qkv, w.ring);
-    if (d_qkv.fp8 && !rotates(context)) context.backend.run(kCompute, Quantise{.x = d_qkv});
+    ring_attention_backward(pass, d_attended, d_packed);
+    g.d_qkv = rotates(context) ? context.linear.output_grad(qkv_site, d_packed)
+                               : context.linear.quantized_output_grad(qkv_site, d_packed);
   } else {
+    g.d_qkv = context.linear.output_grad(qkv_site, d_packed);
+    const PackedHeads d_heads = unpack(d, rotates(context) ? Operand(d_packed) : g.d_qkv);
     context.backend.run(kCompute, AttentionBackward{.q = heads.q,
                                                     .k = heads.k,
                                                     .v = heads.v,
                                                     .key_length = d.T,
                                                     .causal = CausalMask::yes,
                                                     .scale = score_scale(d),
-                                                    .dropout = context.attention_dropout(layer),
+                                                    .dropout = context.attention_dropout(pass.layer),
                                                     .document_starts = context.batch.document_starts,
                                                     .out = a.attended,
                                                     .lse = a.lse,
@@ -99,26 +119,27 @@ void attention_backward(const Context& context, int64_t layer, const BlockParame
                                                     .d_k = d_heads.k,
                                                     .d_v = d_heads.v});
   }
-  rotate(context, RotaryDirection::backward, d_turned.qk);
-  context.linear.column_backward({.x = a.normed1,
-                                  .d_out = d_qkv,
-                                  .weight = weights.qkv_weight,
-                                  .d_x = d_normed,
-                                  .d_weight = grads.qkv_weight,
-                                  .d_bias = grads.qkv_bias});
+  rotate(context, RotaryDirection::backward, unpack(d, g.d_qkv).qk);
+  const Tensor d_normed = context.take("d_normed1", {d.R, d.C});
+  context.linear.column_backward(qkv_site, {.x = a.normed1,
+                                            .d_out = g.d_qkv.reshaped({d.N(), d.qkv_width()}),
+                                            .weight = pass.weights.qkv_weight,
+                                            .d_x = d_normed,
+                                            .d_weight = grads.qkv_weight,
+                                            .d_bias = grads.qkv_bias});
+  return d_normed;
 }
 
-void attention_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a,
-                            const BlockGradients& g) {
-  const Dims& d = context.dims;
-  context.linear.row_weight_grad({.x = a.attended.reshaped({d.N(), d.H * d.D}),
-                                  .d_out = g.d_attention,
-                                  .d_weight = grads.out_weight,
-                                  .d_bias = grads.out_bias});
-  context.linear.column_weight_grad({.x = a.normed1,
-                                     .d_out = g.d_qkv.reshaped({d.N(), d.qkv_width()}),
-                                     .d_weight = grads.qkv_weight,
-                                     .d_bias = grads.qkv_bias});
+void attention_weight_grads(const BlockPass& pass, const BlockParameters& grads, const BlockGradients& g) {
+  const Dims& d = pass.context.dims;
+  pass.context.linear.row_weight_grad(pass.site(BlockLinear::out), {.x = pass.a.attended.reshaped({d.N(), d.H * d.D}),
+                                                                    .d_out = g.d_attention,
+                                                                    .d_weight = grads.out_weight,
+                                                                    .d_bias = grads.out_bias});
+  pass.context.linear.column_weight_grad(pass.site(BlockLinear::qkv), {.x = pass.a.normed1,
+                                                                       .d_out = g.d_qkv.reshaped({d.N(), d.qkv_width()}),
+                                                                       .d_weight = grads.qkv_weight,
+                                                                       .d_bias = grads.qkv_bias});
 }
 
 }  // namespace trireme

@@ -12,41 +12,45 @@ namespace trireme {
 
 // A residual stream whose value is residual + dropout(branch) + dropout2(branch2); without branches, residual itself.
 struct PendingSum {
-  Tensor residual;         // [N,C]
-  Tensor branch, branch2;  // [N,C]
+  Tensor residual;         // [R,C]
+  Tensor branch, branch2;  // [R,C]
   Dropout dropout, dropout2;
 };
 
 // Recompute needs the activations but not the block's output.
 enum class BlockOutput : uint8_t { no, yes };
 
-PendingSum block_forward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockActivations& a,
-                         const BlockWorkspace& w, const PendingSum& in, BlockOutput output = BlockOutput::yes,
+// Fills pass.a.
+PendingSum block_forward(const BlockPass& pass, const PendingSum& in, BlockOutput output = BlockOutput::yes,
                          KeyValueCache* cache = nullptr);
 
-// The norm and activation outputs again, or the FP8 copies of inputs that backward needs, from what is kept without them.
-void block_rebuild(const Context& context, const BlockParameters& weights, const BlockActivations& a);
+// Which branches were pending on a stream: those of a layer, or none after the embedding and between stages.
+struct PendingBranches {
+  enum class Which : uint8_t { none, attention, mlp, both };
+  Which which = Which::none;
+  int64_t layer = 0;
 
-// The gradient of the stream that entered the block, from `d_out`, that of the stream that left it, and the gradients of its
-// branches in `g` (of the attention branch only with a parallel residual). `before` is the stream that entered; the gradients of
-// the branches that were pending on it go to `before_grads`.
-Tensor block_backward(const Context& context, int64_t layer, const BlockParameters& weights, const BlockParameters& grads,
-                      const BlockActivations& a, const BlockWorkspace& w, const BlockGradients& g, Tensor d_out,
-                      const PendingSum& before, const BlockGradients& before_grads);
-
-// The gradients of the parameters of linear layers, where block_backward put them off.
-void block_weight_grads(const Context& context, const BlockParameters& grads, const BlockActivations& a, const BlockGradients& g);
-
-// Where the gradient of a block's output goes, and those of the branches pending on it; absent where a branch is, or where it is
-// that of the sum.
-struct PendingGradPlaces {
-  Operand d_sum;
-  Operand d_branch, d_branch2;
+  bool has_attention() const { return which == Which::attention || which == Which::both; }
+  bool has_mlp() const { return which == Which::mlp || which == Which::both; }
 };
-PendingGradPlaces grad_places(const Context& context, const PendingSum& pending, const BlockWorkspace& w,
-                              const BlockGradients& g);
+// Those on the stream that leaves a layer.
+PendingBranches pending_after(const Context& context, int64_t layer);
 
-// What block_forward returned for a layer, for its successor's backward.
-PendingSum block_output(const Context& context, int64_t layer, const BlockActivations& a, const BlockWorkspace& w);
+// The gradient of a residual stream and those of the branches pending on it, which without dropout are d_sum itself.
+struct StreamGrad {
+  Operand d_sum;
+  Operand d_attention, d_mlp;  // [R,C]
+};
+StreamGrad take_stream_grad(const Context& context, const PendingBranches& pending);
+// The backward of the norm that opens a block or the head: takes and writes the gradient of the stream that entered it.
+StreamGrad norm_backward(const Context& context, ResidualNormBackward op, const PendingBranches& pending);
+
+// Returns the gradient of the stream that entered the block, from that of the stream that left it. `before`: the branches that
+// were pending on the stream that entered. `g` is left for block_weight_grads.
+StreamGrad block_backward(const BlockPass& pass, const BlockParameters& grads, const StreamGrad& d_out,
+                          const PendingBranches& before, BlockGradients& g);
+
+// The gradients of the parameters of linear layers, where block_backward deferred them.
+void block_weight_grads(const BlockPass& pass, const BlockParameters& grads, const BlockGradients& g);
 
 }  // namespace trireme

@@ -26,13 +26,18 @@ enum class Mode : uint8_t { training, evaluation };  // evaluation: no dropout
 
 struct Context {
   Backend& backend;
+  TensorSource& memory;
   Communicator& tp;
   Communicator& cp;
   ParallelLinear linear;
   const ModelSettings& model;
   Dims dims;
+  DType dtype;  // of activations
   DeviceBatch batch;
   Mode mode = Mode::training;
+
+  Tensor take(const char* name, const Shape& shape) const { return memory.take(name, shape, dtype); }
+  Tensor take_f32(const char* name, const Shape& shape) const { return memory.take(name, shape, DType::f32); }
 
   // Dropout sites: 0 the embedding, then two a layer; attention has one a head, in the upper half.
   Dropout embedding_dropout() const { return hidden(0); }

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-void embedding_forward(const Context& context, const EmbeddingParameters& weights, Tensor out);   // out [R,C]
+Tensor embedding_forward(const Context& context, const EmbeddingParameters& weights);  // takes and returns the stream, [R,C]
 void embedding_backward(const Context& context, const EmbeddingParameters& grads, Tensor d_out);  // d_out [R,C]
 
 }  // namespace trireme

@@ -38,10 +38,11 @@ Fp8State::Fp8State(const ModelSettings& model, const RankShard& shard, Arena& ar
       amax_(arena.take({2 * input_rows_}, DType::f32)),
       weights_(arena.take({input_rows_, kAlign}, DType::f32)) {}
 
-int64_t Fp8State::input_row(int64_t layer, BlockLinear linear) const {
-  const auto at = std::ranges::find(layers_, layer) - layers_.begin();
+int64_t Fp8State::input_row(LinearSite site) const {
+  if (site.is_head()) return head_row();
+  const auto at = std::ranges::find(layers_, site.layer) - layers_.begin();
   CHECK(at < std::ssize(layers_));
-  return at * kBlockLinears + static_cast<int64_t>(linear);
+  return at * kBlockLinears + static_cast<int64_t>(site.linear);
 }
 
 void Fp8State::assign(int64_t row, Fp8Copy& copy) const {
@@ -53,18 +54,18 @@ void Fp8State::assign(int64_t row, Fp8Copy& copy) const {
   copy.scaling = &scaling_;
 }
 
-void Fp8State::assign_input(int64_t row, Fp8Copy& copy) const {
-  assign(row, copy);
+void Fp8State::assign_input(LinearSite site, Fp8Copy& copy) const {
+  assign(input_row(site), copy);
   copy.largest = scaled_to(input_dtype(), settings_.margin);
 }
 
-void Fp8State::assign_output_grad(int64_t row, Fp8Copy& copy) const {
-  assign(row, copy);
+void Fp8State::assign_output_grad(LinearSite site, Fp8Copy& copy) const {
+  assign(input_rows_ + input_row(site), copy);
   copy.largest = scaled_to(output_grad_dtype_, settings_.margin);
 }
 
-void Fp8State::assign_weight(int64_t row, Fp8Copy& copy) const {
-  const Tensor values = weights_.rows(row, 1).reshaped({kAlign});
+void Fp8State::assign_weight(LinearSite site, Fp8Copy& copy) const {
+  const Tensor values = weights_.rows(input_row(site), 1).reshaped({kAlign});
   copy.inverse = values.rows(0, 1);
   copy.scale = values.rows(1, 1);
   copy.amax = values.rows(2, 1);
@@ -107,7 +108,7 @@ std::vector<Fp8State::Row> Fp8State::rows() const {
   };
   for (const int64_t layer : layers_)
     for (size_t linear = 0; linear < kLinearNames.size(); ++linear)
-      add(fmt::format("blocks.{}.{}", layer, kLinearNames[linear]), input_row(layer, static_cast<BlockLinear>(linear)));
+      add(fmt::format("blocks.{}.{}", layer, kLinearNames[linear]), input_row({layer, static_cast<BlockLinear>(linear)}));
   if (has_head_) add("head", head_row());
   return rows;
 }

@@ -18,6 +18,16 @@ namespace trireme {
 enum class BlockLinear : uint8_t { qkv, out, up, down, count_ };
 inline constexpr int64_t kBlockLinears = static_cast<int64_t>(BlockLinear::count_);
 
+// A linear layer of the model: one of a block, or the LM head.
+struct LinearSite {
+  static constexpr int64_t kHead = -1;
+  int64_t layer = kHead;
+  BlockLinear linear = BlockLinear::qkv;
+
+  bool is_head() const { return layer == kHead; }
+  bool is_column_parallel() const { return is_head() || linear == BlockLinear::qkv || linear == BlockLinear::up; }
+};
+
 class Fp8State {
  public:
   Fp8State(const ModelSettings& model, const RankShard& shard, Arena& arena);
@@ -29,15 +39,11 @@ class Fp8State {
 
   const std::vector<int64_t>& layers() const { return layers_; }  // those of this stage
   bool has_head() const { return has_head_; }                     // and whether the LM head is here and in FP8
-  // Point copies to the scale of a tensor of one of them; their memory stays what it is.
-  void assign_input(int64_t layer, BlockLinear linear, Fp8Copy& copy) const { assign_input(input_row(layer, linear), copy); }
-  void assign_output_grad(int64_t layer, BlockLinear linear, Fp8Copy& copy) const {
-    assign_output_grad(output_grad_row(layer, linear), copy);
-  }
-  void assign_weight(int64_t layer, BlockLinear linear, Fp8Copy& copy) const { assign_weight(input_row(layer, linear), copy); }
-  void assign_head_input(Fp8Copy& copy) const { assign_input(head_row(), copy); }
-  void assign_head_output_grad(Fp8Copy& copy) const { assign_output_grad(input_rows_ + head_row(), copy); }
-  void assign_head_weight(Fp8Copy& copy) const { assign_weight(head_row(), copy); }
+  bool has(LinearSite site) const { return !site.is_head() || has_head_; }
+  // Point copies to the scale of a tensor of one of these layers; their memory stays what it is.
+  void assign_input(LinearSite site, Fp8Copy& copy) const;
+  void assign_output_grad(LinearSite site, Fp8Copy& copy) const;
+  void assign_weight(LinearSite site, Fp8Copy& copy) const;
 
   void clear(Backend& backend) const;       // as before the first step
   void begin_step(Backend& backend) const;  // forgets what was collected outside of steps
@@ -55,11 +61,7 @@ class Fp8State {
 
  private:
   void assign(int64_t row, Fp8Copy& copy) const;
-  void assign_input(int64_t row, Fp8Copy& copy) const;
-  void assign_output_grad(int64_t row, Fp8Copy& copy) const;
-  void assign_weight(int64_t row, Fp8Copy& copy) const;
-  int64_t input_row(int64_t layer, BlockLinear linear) const;
-  int64_t output_grad_row(int64_t layer, BlockLinear linear) const { return input_rows_ + input_row(layer, linear); }
+  int64_t input_row(LinearSite site) const;
   int64_t head_row() const { return std::ssize(layers_) * kBlockLinears; }
 
   const Fp8Settings settings_;

@@ -1,6 +1,7 @@
 #include "model/generator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -26,35 +27,44 @@ std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
   CHECK(d.T > 0 && length_ + d.T <= capacity_);
   arena_.rewind(arena_mark_);
   Context context{.backend = backend_,
+                  .memory = arena_,
                   .tp = *mesh_.tp,
                   .cp = *mesh_.cp,
-                  .linear = ParallelLinear(backend_, *mesh_.tp),
+                  .linear = ParallelLinear(backend_, *mesh_.tp, arena_, {}),
                   .model = model_,
                   .dims = d,
+                  .dtype = dtype_,
                   .batch = {.tokens = arena_.take({d.T}, DType::i32), .positions = arena_.take({d.T}, DType::i32)},
                   .mode = Mode::evaluation};
   backend_.upload(kCompute, tokens.data(), context.batch.tokens);
   backend_.upload(kCompute, positions_.data() + length_, context.batch.positions);
   length_ += d.T;
 
-  // One set of activations serves all layers: each reads its predecessor's stream before it writes its own.
-  const BlockActivations a = make_block_activations(model_, d, dtype_, arena_);
-  const BlockWorkspace w = make_block_workspace(model_, d, dtype_, Backward::no, WeightProducts::now, nullptr,
-                                                {arena_, arena_, arena_, arena_, arena_});
-  embedding_forward(context, weights_.acquire_embedding(), a.sum1);
-  PendingSum stream{.residual = a.sum1};
-  for (int64_t layer = 0; layer < d.L; ++layer)
-    stream = block_forward(context, layer, weights_.acquire(layer), a, w, stream, BlockOutput::yes,
+  // Layers take turns with two parts of the memory: each reads its predecessor's stream before that is overwritten. The first
+  // layer takes less than the others and has a part of its own.
+  PendingSum stream{.residual = embedding_forward(context, weights_.acquire_embedding())};
+  std::array<int64_t, 2> begin{};
+  for (int64_t layer = 0; layer < d.L; ++layer) {
+    int64_t& mark = begin[static_cast<size_t>(layer % 2)];
+    if (layer < 3)
+      mark = arena_.used();
+    else
+      arena_.rewind(mark);
+    BlockActivations a;
+    stream = block_forward({context, layer, weights_.acquire(layer), a}, stream, BlockOutput::yes,
                            &caches_[static_cast<size_t>(layer)]);
-  const Tensor logits = next_logits(context, a, stream);
+  }
+  const Tensor logits = next_logits(context, stream);
   backend_.download(kCompute, logits.reshaped({d.V_padded}).rows(0, d.V), logits_.data());
   backend_.synchronize(backend_.record(kCompute, "logits_read"));
   return logits_;
 }
 
-Tensor Generator::next_logits(const Context& context, const BlockActivations& a, const PendingSum& stream) {
+Tensor Generator::next_logits(const Context& context, const PendingSum& stream) {
   const Dims& d = context.dims;
   const HeadParameters& head = weights_.acquire_head();
+  const bool has_mean = model_.normalization != Normalization::rmsnorm;
+  const Tensor normed = context.take("final_normed", {d.R, d.C});
   context.backend.run(kCompute, ResidualNormForward{.kind = norm_kind(model_.normalization),
                                                     .epsilon = static_cast<float>(model_.layernorm_epsilon),
                                                     .residual = stream.residual,
@@ -62,12 +72,12 @@ Tensor Generator::next_logits(const Context& context, const BlockActivations& a,
                                                     .branch2 = stream.branch2,
                                                     .weight = head.norm_weight,
                                                     .bias = head.norm_bias,
-                                                    .sum = a.sum1,
-                                                    .out = a.normed1,
-                                                    .mean = a.mean1,
-                                                    .rstd = a.rstd1});
+                                                    .sum = context.take("final_sum", {d.R, d.C}),
+                                                    .out = normed,
+                                                    .mean = has_mean ? context.take_f32("final_mean", {d.R}) : Tensor{},
+                                                    .rstd = context.take_f32("final_rstd", {d.R})});
   const Tensor logits = arena_.take({1, d.V_padded}, dtype_), wide = arena_.take({1, d.V_padded}, DType::f32);
-  context.linear.column_forward({.x = a.normed1.rows(d.T - 1, 1), .weight = head.head, .out = logits});
+  context.linear.column_forward({}, {.x = normed.rows(d.T - 1, 1), .weight = head.head, .out = logits});
   context.backend.run(kCompute, Copy{.from = logits, .to = wide});
   return wide;
 }

@@ -18,7 +18,7 @@ class Generator {
   int64_t capacity() const { return capacity_; }
 
  private:
-  Tensor next_logits(const Context& context, const BlockActivations& a, const PendingSum& stream);
+  Tensor next_logits(const Context& context, const PendingSum& stream);
 
   const ModelSettings& model_;
   DType dtype_;

@@ -5,60 +5,87 @@
 namespace trireme {
 
 Gpt::Gpt(const ModelSettings& model, const RankShard& shard, int64_t chunk, const Dims& dims, DType dtype, Backend& backend,
-         const Mesh& mesh, const Slots& slots, const SharedWorkspace& shared, const ModelMemory& memory)
+         const Mesh& mesh, const Slots& slots, TensorSource& memory, const Fp8State* fp8)
     : model_(model),
       embeds_(shard.embeds(chunk)),
       has_head_(shard.has_head(chunk)),
       first_of_stage_(chunk == 0),
       dims_(dims),
+      dtype_(dtype),
       backend_(backend),
       mesh_(mesh),
-      shared_(shared),
-      table_(model, dims, dtype, slots, shared, memory.activations) {
-  if (has_head_) head_.emplace(model, dims, dtype, backend, shared.fp8.state, memory, slots.saved);
+      memory_(memory),
+      fp8_(fp8),
+      plan_(plan_recompute(model, dims.L)),
+      saved_(static_cast<size_t>(slots.saved)),
+      deferred_(static_cast<size_t>(slots.gradients)) {
+  for (Saved& saved : saved_) saved.blocks.resize(static_cast<size_t>(dims.L));
+  for (std::vector<Deferred>& blocks : deferred_) blocks.resize(static_cast<size_t>(dims.L));
+  if (has_head_) head_.emplace(dims, backend);
+}
+
+std::vector<Gpt::RecomputePlan> Gpt::plan_recompute(const ModelSettings& model, int64_t layers) {
+  const bool full = model.activations_checkpoint_granularity == RecomputeGranularity::full;
+  const bool uniform = model.activations_checkpoint_method == RecomputeMethod::uniform;
+  const int64_t k = model.activations_checkpoint_num_layers;
+  std::vector<RecomputePlan> plan;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const bool recomputed = full && (uniform || layer < k);
+    plan.push_back({.group_begin = recomputed && uniform ? layer / k * k : layer, .recomputed = recomputed});
+  }
+  return plan;
+}
+
+bool Gpt::ends_group(int64_t i) const {
+  const auto begin = [&](int64_t layer) { return plan_[static_cast<size_t>(layer)].group_begin; };
+  return i == dims_.L - 1 || begin(i + 1) != begin(i);
 }
 
 Context Gpt::context(const ChunkPass& pass, Mode mode, WeightProducts when) const {
   const bool in_pieces = model_.ub_tp_comm_overlap && !model_.fp8.enabled;  // FP8 copies are of all rows
-  const ParallelLinear::Options options{.rows = shared_.block.rows,
-                                        .weight_products = when,
-                                        .overlap = in_pieces ? TensorOverlap::pieces : TensorOverlap::whole,
-                                        .weight_grads = pass.weight_grads};
+  const bool one_at_a_time = model_.pipeline_model_parallel_size == 1 && model_.pipeline_schedule != PipelineSchedule::gpipe;
+  const ParallelLinear::Options options{
+      .operands = {.fp8 = fp8_, .cuts_rows = dims_.R < dims_.N(), .one_at_a_time = one_at_a_time},
+      .weight_products = when,
+      .overlap = in_pieces ? TensorOverlap::pieces : TensorOverlap::whole,
+      .weight_grads = pass.weight_grads};
   return {.backend = backend_,
+          .memory = memory_,
           .tp = *mesh_.tp,
           .cp = *mesh_.cp,
-          .linear = ParallelLinear(backend_, *mesh_.tp, options),
+          .linear = ParallelLinear(backend_, *mesh_.tp, memory_, options),
           .model = model_,
           .dims = dims_,
+          .dtype = dtype_,
           .batch = pass.batch,
           .mode = mode};
 }
 
-PendingSum Gpt::entered(const Context& context, const Slots& at, int64_t i) const {
-  if (i == 0) return {.residual = table_.input(at)};
-  return block_output(context, layer(i - 1), table_.block(at, i - 1, Pass::backward), shared_.block);
-}
-
-PendingSum Gpt::forward_blocks(const Context& context, const Slots& at, const Weights& weights) const {
-  PendingSum stream{.residual = table_.input(at)};
-  for (int64_t i = 0; i < dims_.L; ++i) {
-    const NamedRange range(backend_, "forward of layer", layer(i));
-    stream =
-        block_forward(context, layer(i), weights.acquire(layer(i)), table_.block(at, i, Pass::forward), shared_.block, stream);
-  }
-  return stream;
+PendingBranches Gpt::entered(const Context& context, int64_t i) const {
+  return i == 0 ? PendingBranches{} : pending_after(context, layer(i - 1));
 }
 
 void Gpt::forward(const ChunkPass& pass, Mode mode, Tensor input, Tensor output, const Weights& weights, const Grads& grads,
-                  Tensor scalars) const {
+                  Tensor scalars) {
   const Context forward = context(pass, mode);
-  if (embeds_)
-    embedding_forward(forward, weights.acquire_embedding(), table_.input(pass.at));
-  else
-    backend_.run(kCompute, Copy{.from = input, .to = table_.input(pass.at)});
-  const PendingSum stream = forward_blocks(forward, pass.at, weights);
-  if (head_) return head_->forward(forward, pass.at.saved, weights.acquire_head(), grads.head(), stream, scalars);
-  // Nothing is pending on what goes to another chunk.
+  Saved& saved = saved_[static_cast<size_t>(pass.at.saved)];
+  PendingSum stream;
+  if (embeds_) {
+    stream.residual = embedding_forward(forward, weights.acquire_embedding());
+  } else {  // the buffer that it arrived in is used again before backward
+    stream.residual = forward.take("received", {dims_.R, dims_.C});
+    backend_.run(kCompute, Copy{.from = input, .to = stream.residual});
+  }
+  for (int64_t i = 0; i < dims_.L; ++i) {
+    const NamedRange range(backend_, "forward of layer", layer(i));
+    BlockActivations& a = saved.blocks[static_cast<size_t>(i)] = {};
+    stream = block_forward({forward, layer(i), weights.acquire(layer(i)), a}, stream);
+  }
+  if (head_) {
+    saved.head = head_->forward(forward, weights.acquire_head(), grads.head(), stream, scalars);
+    return;
+  }
+  // Nothing is pending on a stream that goes to another chunk.
   backend_.run(kCompute, ResidualAdd{.residual = stream.residual,
                                      .branch = stream.branch,
                                      .branch2 = stream.branch2,
@@ -67,75 +94,91 @@ void Gpt::forward(const ChunkPass& pass, Mode mode, Tensor input, Tensor output,
                                      .sum = output});
 }
 
-void Gpt::recompute(const Context& context, const Slots& at, int64_t last, const Weights& weights) const {
-  const int64_t begin = table_.plan(last).group_begin;
-  PendingSum stream{.residual = table_.block(at, begin, Pass::recompute).sum1};
+Gpt::Group Gpt::recompute(const Context& context, const Saved& saved, int64_t last, const Weights& weights) const {
+  const int64_t begin = plan_[static_cast<size_t>(last)].group_begin;
+  PendingSum stream{.residual = saved.blocks[static_cast<size_t>(begin)].sum1};
+  Group group(static_cast<size_t>(last - begin + 1));
   for (int64_t i = begin; i <= last; ++i)
-    stream = block_forward(context, layer(i), weights.acquire(layer(i)), table_.block(at, i, Pass::recompute), shared_.block,
-                           stream, i == last ? BlockOutput::no : BlockOutput::yes);
+    stream = block_forward({context, layer(i), weights.acquire(layer(i)), group[static_cast<size_t>(i - begin)]}, stream,
+                           i == last ? BlockOutput::no : BlockOutput::yes);
+  return group;
 }
 
-Tensor Gpt::received_gradient(const Context& context, const Slots& at, Tensor d_output, BlockGradients& last) const {
-  const PendingSum pending = entered(context, at, dims_.L);
-  if (shared_.block.branch_grads == BranchGrads::same_as_sum) {
-    static_cast<Tensor&>(last.d_mlp) = d_output;
-    if (const Operand written = context.linear.written(last.d_mlp); written.fp8) backend_.run(kCompute, Quantise{.x = written});
-    if (pending.branch2) last.d_attention = last.d_mlp;
-    return d_output;
+StreamGrad Gpt::received_gradient(const Context& context, Tensor d_output) const {
+  const PendingBranches pending = entered(context, dims_.L);
+  if (context.hidden_dropout_active()) {
+    StreamGrad grad = take_stream_grad(context, pending);
+    grad.d_sum = d_output;
+    const auto drop = [&](const Dropout& dropout, const Operand& d_branch) {
+      if (d_branch) backend_.run(kCompute, DropoutBackward{.d_sum = d_output, .dropout = dropout, .d_branch = d_branch});
+    };
+    drop(context.attention_branch_dropout(pending.layer), grad.d_attention);
+    drop(context.mlp_branch_dropout(pending.layer), grad.d_mlp);
+    return grad;
   }
-  const PendingGradPlaces places = grad_places(context, pending, shared_.block, last);
-  backend_.run(kCompute, DropoutBackward{.d_sum = d_output, .dropout = pending.dropout, .d_branch = places.d_branch});
-  if (pending.branch2)
-    backend_.run(kCompute, DropoutBackward{.d_sum = d_output, .dropout = pending.dropout2, .d_branch = places.d_branch2});
-  return d_output;
+  // The buffer that it arrived in is used again before a deferred wgrad.
+  Tensor kept = d_output;
+  if (context.linear.defers_weight_grads()) {
+    kept = context.take("d_received", {dims_.R, dims_.C});
+    backend_.run(kCompute, Copy{.from = d_output, .to = kept});
+  }
+  const Operand branch =
+      dims_.R < dims_.N() ? Operand(kept) : context.linear.quantized_output_grad({pending.layer, BlockLinear::down}, kept);
+  return {.d_sum = d_output, .d_attention = branch, .d_mlp = branch};
 }
 
 void Gpt::backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, Tensor d_input, const Weights& weights,
-                   Grads& grads) const {
+                   Grads& grads) {
   const Context training = context(pass, Mode::training, when);
-  const Slots& at = pass.at;
-  const BlockWorkspace& w = shared_.block;
-  BlockGradients g = table_.gradients(at, dims_.L - 1);
-  Tensor d_sum = head_ ? head_->final_norm_backward(training, at.saved, weights.acquire_head(), grads.head(), w,
-                                                    entered(training, at, dims_.L), g)
-                       : received_gradient(training, at, d_output, g);
-  const bool finishes = when != WeightProducts::later, beside = when == WeightProducts::beside;
-  constexpr int64_t kTurns = SharedWorkspace::kTurns;
-  std::array<Event, kTurns> events;
-  const auto products_made = [&](int64_t i) -> Event& { return events[static_cast<size_t>(i % kTurns)]; };
+  const bool finishes = when != WeightProducts::later;
+  StreamGrad d_stream = head_ ? head_->final_norm_backward(training, saved_[static_cast<size_t>(pass.at.saved)].head,
+                                                           weights.acquire_head(), grads.head(), entered(training, dims_.L))
+                              : received_gradient(training, d_output);
   if (finishes && has_head_) grads.finished_head();
-  for (int64_t i = dims_.L - 1; i >= 0; --i) {
-    const NamedRange range(backend_, "backward of layer", layer(i));
-    const BlockActivations a = table_.block(at, i, Pass::backward);
-    const bool ends_group = i == dims_.L - 1 || table_.plan(i + 1).group_begin != table_.plan(i).group_begin;
-    if (table_.plan(i).recomputed && ends_group) recompute(training, at, i, weights);
-    if (table_.rebuilds()) block_rebuild(training, weights.acquire(layer(i)), a);
-    const BlockGradients before = i > 0 ? table_.gradients(at, i - 1) : BlockGradients{};
-    const int64_t owner_of_before = i - 1 + kTurns;  // the layer whose gradients lay where those of the layer below come
-    if (beside && owner_of_before < dims_.L) backend_.wait(kCompute, products_made(owner_of_before));
-    d_sum = block_backward(training, layer(i), weights.acquire(layer(i)), grads.block(layer(i)), a, w, g, d_sum,
-                           entered(training, at, i), before);
-    g = before;
-    if (beside) products_made(i) = backend_.record(kWeightProducts, "products_made");
-    if (finishes && !beside) grads.finished(layer(i));
-  }
+  d_stream = backward_blocks(training, pass, when, d_stream, weights, grads);
   if (embeds_)
-    embedding_backward(training, grads.embedding(), d_sum);
+    embedding_backward(training, grads.embedding(), d_stream.d_sum);
   else
-    backend_.run(kCompute, Copy{.from = d_sum, .to = d_input});
-  if (beside) {
-    backend_.wait(kCompute, products_made(0));
+    backend_.run(kCompute, Copy{.from = d_stream.d_sum, .to = d_input});
+  if (when == WeightProducts::beside) {
+    backend_.wait(kCompute, backend_.record(kWeightProducts, "products_made"));
     for (int64_t i = dims_.L - 1; i >= 0; --i) grads.finished(layer(i));
   }
   if (finishes && first_of_stage_) grads.finished_embedding();
 }
 
-void Gpt::backward_weight(const ChunkPass& pass, Grads& grads) const {
+StreamGrad Gpt::backward_blocks(const Context& training, const ChunkPass& pass, WeightProducts when, StreamGrad d_stream,
+                                const Weights& weights, Grads& grads) {
+  Saved& saved = saved_[static_cast<size_t>(pass.at.saved)];
+  Group group;
+  // wgrad on a stream of its own may be this many layers late: what it reads keeps its memory until then.
+  constexpr int64_t kLate = 2;
+  std::array<Event, kLate> wgrads_made;
+  for (int64_t i = dims_.L - 1; i >= 0; --i) {
+    const NamedRange range(backend_, "backward of layer", layer(i));
+    const RecomputePlan& plan = plan_[static_cast<size_t>(i)];
+    if (plan.recomputed && ends_group(i)) group = recompute(training, saved, i, weights);
+    BlockActivations& a =
+        plan.recomputed ? group[static_cast<size_t>(i - plan.group_begin)] : saved.blocks[static_cast<size_t>(i)];
+    Event& wgrad_made = wgrads_made[static_cast<size_t>(i % kLate)];
+    if (when == WeightProducts::beside && i + kLate < dims_.L) backend_.wait(kCompute, wgrad_made);
+    BlockGradients g;
+    d_stream = block_backward({training, layer(i), weights.acquire(layer(i)), a}, grads.block(layer(i)), d_stream,
+                              entered(training, i), g);
+    if (when == WeightProducts::beside) wgrad_made = backend_.record(kWeightProducts, "products_made");
+    if (when == WeightProducts::now) grads.finished(layer(i));
+    if (when == WeightProducts::later) deferred_[static_cast<size_t>(pass.at.gradients)][static_cast<size_t>(i)] = {a, g};
+  }
+  return d_stream;
+}
+
+void Gpt::backward_weight(const ChunkPass& pass, const Weights& weights, Grads& grads) {
   const Context training = context(pass, Mode::training);
   if (has_head_) grads.finished_head();
   for (int64_t i = dims_.L - 1; i >= 0; --i) {
     const NamedRange range(backend_, "weight gradients of layer", layer(i));
-    block_weight_grads(training, grads.block(layer(i)), table_.block(pass.at, i, Pass::backward), table_.gradients(pass.at, i));
+    Deferred& deferred = deferred_[static_cast<size_t>(pass.at.gradients)][static_cast<size_t>(i)];
+    block_weight_grads({training, layer(i), weights.views().block(layer(i)), deferred.a}, grads.block(layer(i)), deferred.g);
     grads.finished(layer(i));
   }
   if (first_of_stage_) grads.finished_embedding();

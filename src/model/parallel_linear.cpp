@@ -1,6 +1,7 @@
 #include "model/parallel_linear.h"
 
 #include <algorithm>
+#include <array>
 
 namespace trireme {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 // Rows [begin, begin + count) of an operand that may be absent.
 Tensor rows_of(const Tensor& tensor, int64_t begin, int64_t count) { return tensor ? tensor.rows(begin, count) : Tensor{}; }
 
-// The product of some rows of x, which may lie elsewhere than among the others.
+// The GEMM of some rows of x, which may be elsewhere than among the others.
 LinearForward forward_rows(const LinearForward& op, Tensor x, Tensor out, int64_t begin) {
   LinearForward part = op;
   part.x = x;
@@ -33,29 +34,25 @@ void ParallelLinear::run_weight_grad(const LinearWeightGrad& op) const {
   backend_.run(kWeightProducts, op);
 }
 
-int64_t ParallelLinear::pieces_of(int64_t rows) {
-  constexpr int64_t kMostPieces = 4;  // what the reference systems cut into
-  return std::min(kMostPieces, rows);
-}
+int64_t ParallelLinear::pieces_of(int64_t rows) { return std::min(kMostPieces, rows); }
 
 ParallelLinear::Piece ParallelLinear::piece(int64_t rows, int64_t number) {
   const int64_t pieces = pieces_of(rows), begin = rows * number / pieces;
   return {begin, rows * (number + 1) / pieces - begin};
 }
 
-Operand ParallelLinear::all_rows(const Operand& part) const {
-  if (!cuts_rows()) return part;
-  tp_.all_gather(kCompute, part, options_.rows.gathered);
-  return gathered(part);
+Tensor ParallelLinear::take_all_rows(const char* name, const Tensor& part) const {
+  return take(name, {part.shape[0] * tp_.size(), part.shape[1]}, part.dtype);
 }
 
-Operand ParallelLinear::gathered(const Operand& part) const {
-  const Operand all(options_.rows.gathered, part.fp8, Wide::kept);
-  if (all.fp8) backend_.run(kCompute, Quantise{.x = all});
+Tensor ParallelLinear::all_rows(const Tensor& part) const {
+  if (!cuts_rows()) return part;
+  const Tensor all = take_all_rows("gathered_rows", part);
+  tp_.all_gather(kCompute, part, all);
   return all;
 }
 
-Tensor ParallelLinear::row_sums(Tensor part) const { return cuts_rows() ? options_.rows.sums : part; }
+Tensor ParallelLinear::row_sums(const Tensor& part) const { return cuts_rows() ? take_all_rows("row_sums", part) : part; }
 
 void ParallelLinear::sum_rows(Tensor sums, Tensor part) const {
   if (cuts_rows())
@@ -64,9 +61,9 @@ void ParallelLinear::sum_rows(Tensor sums, Tensor part) const {
     tp_.all_reduce(kCompute, part, Reduce::sum);
 }
 
-Event ParallelLinear::start_gather(Tensor part) const {
+Event ParallelLinear::start_gather(Tensor part, Tensor all) const {
   backend_.wait(kTensorParallel, backend_.record(kCompute, "rows_ready"));
-  tp_.all_gather(kTensorParallel, part, options_.rows.gathered);
+  tp_.all_gather(kTensorParallel, part, all);
   return backend_.record(kTensorParallel, "rows_gathered");
 }
 
@@ -79,39 +76,40 @@ Event ParallelLinear::start_sum(Tensor sums, Tensor part) const {
   return backend_.record(kTensorParallel, "rows_summed");
 }
 
-// A piece has some rows of every rank. In the buffer the pieces lie one after the other, and in a piece the ranks.
-template <class Product>
-void ParallelLinear::for_gathered(Tensor part, const Product& product) const {
+// A piece has some rows of every rank. In the buffer the pieces are one after the other, and in a piece the ranks.
+template <class Gemm>
+void ParallelLinear::for_gathered(Tensor part, Tensor gathered, const Gemm& gemm) const {
   const int64_t R = part.shape[0], ranks = tp_.size();
   for (int64_t i = 0; i < pieces_of(R); ++i) {
     const Piece p = piece(R, i);
     for (int64_t rank = 0; rank < ranks; ++rank)
-      product(i, options_.rows.gathered.rows(ranks * p.begin + rank * p.count, p.count), rank * R + p.begin);
+      gemm(i, gathered.rows(ranks * p.begin + rank * p.count, p.count), rank * R + p.begin);
   }
 }
 
-template <class Product>
-void ParallelLinear::gather_in_pieces(Tensor part, const Product& product) const {
+template <class Gemm>
+void ParallelLinear::gather_in_pieces(Tensor part, Tensor gathered, const Gemm& gemm) const {
   const int64_t R = part.shape[0], ranks = tp_.size();
-  Event gathered[4];
+  std::array<Event, kMostPieces> arrived;
   backend_.wait(kTensorParallel, backend_.record(kCompute, "rows_ready"));
   for (int64_t i = 0; i < pieces_of(R); ++i) {
     const Piece p = piece(R, i);
-    tp_.all_gather(kTensorParallel, part.rows(p.begin, p.count), options_.rows.gathered.rows(ranks * p.begin, ranks * p.count));
-    gathered[i] = backend_.record(kTensorParallel, "piece_gathered");
+    tp_.all_gather(kTensorParallel, part.rows(p.begin, p.count), gathered.rows(ranks * p.begin, ranks * p.count));
+    arrived[static_cast<size_t>(i)] = backend_.record(kTensorParallel, "piece_gathered");
   }
   int64_t waited = -1;
-  for_gathered(part, [&](int64_t i, Tensor rows, int64_t begin) {
-    if (i != waited) backend_.wait(kCompute, gathered[waited = i]);
-    product(rows, begin);
+  for_gathered(part, gathered, [&](int64_t i, Tensor rows, int64_t begin) {
+    if (i != waited) backend_.wait(kCompute, arrived[static_cast<size_t>(waited = i)]);
+    gemm(rows, begin);
   });
 }
 
 void ParallelLinear::scatter_in_pieces(const LinearForward& op) const {
   const int64_t R = op.out.shape[0], ranks = tp_.size();
+  const Tensor all_sums = row_sums(op.out);
   for (int64_t i = 0; i < pieces_of(R); ++i) {
     const Piece p = piece(R, i);
-    const Tensor sums = options_.rows.sums.rows(ranks * p.begin, ranks * p.count);
+    const Tensor sums = all_sums.rows(ranks * p.begin, ranks * p.count);
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const int64_t begin = rank * R + p.begin;
       backend_.run(kCompute, forward_rows(op, op.x.rows(begin, p.count), sums.rows(rank * p.count, p.count), begin));
@@ -134,12 +132,12 @@ void ParallelLinear::sum_in_pieces(const LinearForward& op) const {
   backend_.wait(kCompute, backend_.record(kTensorParallel, "rows_summed"));
 }
 
-void ParallelLinear::column_forward(LinearForward op) const {
+void ParallelLinear::column_forward(LinearSite site, LinearForward op) const {
   if (cuts_rows() && in_pieces())
-    return gather_in_pieces(op.x, [&](Tensor x, int64_t begin) {
+    return gather_in_pieces(op.x, take_all_rows("gathered_rows", op.x), [&](Tensor x, int64_t begin) {
       backend_.run(kCompute, forward_rows(op, x, op.out.rows(begin, x.shape[0]), begin));
     });
-  op.x = all_rows(op.x);
+  if (cuts_rows()) op.x = quantized_input(site, all_rows(op.x));
   backend_.run(kCompute, op);
 }
 
@@ -152,61 +150,64 @@ void ParallelLinear::row_forward(LinearForward op) const {
   sum_rows(op.out, part);
 }
 
-void ParallelLinear::column_backward(const LinearBackward& op) const {
-  const bool puts_off = options_.weight_products == WeightProducts::later, gathers = cuts_rows() && !puts_off;
-  const Tensor sums = row_sums(op.d_x);
+void ParallelLinear::column_backward(LinearSite site, const LinearBackward& op) const {
+  const bool gathers = cuts_rows() && !defers_weight_grads();
   if (tp_.size() == 1) {
     backend_.run(kCompute, input_grad(op, op.d_out, op.d_x));
-    if (!puts_off) run_weight_grad(weight_grad(op, op.x, op.d_out));
+    if (!defers_weight_grads()) run_weight_grad(weight_grad(op, op.x, op.d_out));
     return;
   }
-  const Event arrived = gathers ? start_gather(op.x) : Event{};
+  const Tensor all_x = gathers ? take_all_rows("gathered_rows", op.x) : Tensor{}, sums = row_sums(op.d_x);
+  const Event arrived = gathers ? start_gather(op.x, all_x) : Event{};
   backend_.run(kCompute, input_grad(op, op.d_out, sums));
   const Event summed = start_sum(sums, op.d_x);
   if (gathers) backend_.wait(kCompute, arrived);
-  if (!puts_off) backend_.run(kCompute, weight_grad(op, gathers ? gathered(op.x) : op.x, op.d_out));
+  if (!defers_weight_grads())
+    backend_.run(kCompute, weight_grad(op, gathers ? quantized_wgrad_input(site, all_x) : op.x, op.d_out));
   backend_.wait(kCompute, summed);
 }
 
-void ParallelLinear::row_backward(const LinearBackward& op) const {
-  const bool puts_off = options_.weight_products == WeightProducts::later;
-  // Weight products first: d_x may take the place of x.
-  if (cuts_rows() && in_pieces()) {
-    const auto add_weights = [&](Tensor d_out, int64_t begin) {
-      LinearWeightGrad part = weight_grad(op, op.x.rows(begin, d_out.shape[0]), d_out);
-      if (begin > 0) part.sum = GradSum::adds;  // the rows that come first are this group's first
-      backend_.run(kCompute, part);
-    };
-    const auto write_inputs = [&](Tensor d_out, int64_t begin) {
-      LinearInputGrad part = input_grad(op, d_out, op.d_x.rows(begin, d_out.shape[0]));
-      part.pre = rows_of(op.pre, begin, d_out.shape[0]);
-      backend_.run(kCompute, part);
-    };
-    if (puts_off) return gather_in_pieces(op.d_out, write_inputs);
-    gather_in_pieces(op.d_out, add_weights);
-    return for_gathered(op.d_out, [&](int64_t, Tensor d_out, int64_t begin) { write_inputs(d_out, begin); });
-  }
-  const Operand d_out = all_rows(op.d_out);
+void ParallelLinear::row_backward_in_pieces(const LinearBackward& op) const {
+  const auto add_weights = [&](Tensor d_out, int64_t begin) {
+    LinearWeightGrad part = weight_grad(op, op.x.rows(begin, d_out.shape[0]), d_out);
+    if (begin > 0) part.sum = GradSum::adds;  // the rows that arrive first are this group's first
+    backend_.run(kCompute, part);
+  };
+  const auto write_inputs = [&](Tensor d_out, int64_t begin) {
+    LinearInputGrad part = input_grad(op, d_out, op.d_x.rows(begin, d_out.shape[0]));
+    part.pre = rows_of(op.pre, begin, d_out.shape[0]);
+    backend_.run(kCompute, part);
+  };
+  const Tensor gathered = take_all_rows("gathered_rows", op.d_out);
+  if (defers_weight_grads()) return gather_in_pieces(op.d_out, gathered, write_inputs);
+  gather_in_pieces(op.d_out, gathered, add_weights);
+  for_gathered(op.d_out, gathered, [&](int64_t, Tensor d_out, int64_t begin) { write_inputs(d_out, begin); });
+}
+
+// wgrad before dgrad, so that d_x may be written where x was.
+void ParallelLinear::row_backward(LinearSite site, const LinearBackward& op) const {
+  if (cuts_rows() && in_pieces()) return row_backward_in_pieces(op);
+  const Operand d_out = cuts_rows() ? quantized_output_grad(op.d_out_site, all_rows(op.d_out)) : op.d_out;
   LinearInputGrad inputs = input_grad(op, d_out, op.d_x);
-  if (op.input == ActivatedInput::made_again) {
-    CHECK(!puts_off);
-    inputs.x = op.x;
+  if (!op.x) {
+    CHECK(!defers_weight_grads());
+    inputs.x = wgrad_input(site, take("activated", op.pre.shape, op.pre.dtype));
     backend_.run(kCompute, inputs);
-    return backend_.run(kCompute, weight_grad(op, op.x, d_out));
+    return backend_.run(kCompute, weight_grad(op, inputs.x, d_out));
   }
-  if (!puts_off) run_weight_grad(weight_grad(op, op.x, d_out));
+  if (!defers_weight_grads()) run_weight_grad(weight_grad(op, op.x, d_out));
   backend_.run(kCompute, inputs);
 }
 
-void ParallelLinear::column_weight_grad(LinearWeightGrad op) const {
-  op.x = all_rows(op.x);
+void ParallelLinear::column_weight_grad(LinearSite site, LinearWeightGrad op) const {
+  if (cuts_rows()) op.x = quantized_wgrad_input(site, all_rows(op.x));
   op.sum = options_.weight_grads;
   backend_.run(kCompute, op);
 }
 
-void ParallelLinear::row_weight_grad(LinearWeightGrad op) const {
+void ParallelLinear::row_weight_grad(LinearSite site, LinearWeightGrad op) const {
   op.sum = options_.weight_grads;
-  op.d_out = all_rows(op.d_out);
+  if (cuts_rows()) op.d_out = quantized_output_grad(site, all_rows(op.d_out));
   backend_.run(kCompute, op);
 }
 

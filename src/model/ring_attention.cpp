@@ -6,10 +6,37 @@
 namespace trireme {
 namespace {
 
+// Keys and values of other ranks, and what is added up for them.
+struct RingBuffers {
+  Tensor key_values[2];    // [N,2G,D]: this rank's and those that arrive, or those that leave and those that arrive
+  Tensor d_key_values[2];  // [N,2G,D]
+  Tensor part_out;         // [B,T/2,H,D] of one block of keys; in backward its d_q
+  Tensor part_lse;         // [B,H,T/2] f32
+  Tensor d_queries;        // [N,H,D] sums of d_q
+  Tensor part_d_keys;      // [B,T/2,2G,D] of one block
+};
+
+RingBuffers take_buffers(const Context& context) {
+  const Dims& d = context.dims;
+  const int64_t half = div_exact(d.T, 2);
+  RingBuffers ring;
+  for (Tensor& buffer : ring.key_values) buffer = context.take("ring_keys", {d.N(), 2 * d.G, d.D});
+  for (Tensor& buffer : ring.d_key_values) buffer = context.take("ring_d_keys", {d.N(), 2 * d.G, d.D});
+  ring.part_out = context.take("ring_part_out", {d.B, half, d.H, d.D});
+  ring.part_lse = context.take_f32("ring_part_lse", {d.B, d.H, half});
+  ring.d_queries = context.take("ring_d_queries", {d.N(), d.H, d.D});
+  ring.part_d_keys = context.take("ring_part_d_keys", {d.B, half, 2 * d.G, d.D});
+  return ring;
+}
+
 class KeyRing {
  public:
-  KeyRing(const Context& context, int64_t layer, const BlockActivations& a, const RingBuffers& buffers)
-      : context_(context), layer_(layer), a_(a), buffers_(buffers), half_(context.dims.T / 2) {}
+  explicit KeyRing(const BlockPass& pass)
+      : context_(pass.context),
+        layer_(pass.layer),
+        a_(pass.a),
+        buffers_(take_buffers(pass.context)),
+        half_(pass.context.dims.T / 2) {}
 
   void forward() const;
   void backward(Tensor d_attended, Tensor d_qkv) const;
@@ -50,8 +77,8 @@ class KeyRing {
   const Context& context_;
   int64_t layer_;
   const BlockActivations& a_;
-  const RingBuffers& buffers_;
-  int64_t half_;  // positions in a part
+  RingBuffers buffers_;  // those of backward have no memory in forward, where no op uses them
+  int64_t half_;         // positions in a part
 };
 
 Dropout KeyRing::dropout(int64_t half) const {
@@ -205,13 +232,10 @@ void KeyRing::backward(Tensor d_attended, Tensor d_qkv) const {
 
 }  // namespace
 
-void ring_attention_forward(const Context& context, int64_t layer, const BlockActivations& a, const RingBuffers& ring) {
-  KeyRing(context, layer, a, ring).forward();
-}
+void ring_attention_forward(const BlockPass& pass) { KeyRing(pass).forward(); }
 
-void ring_attention_backward(const Context& context, int64_t layer, const BlockActivations& a, Tensor d_attended, Tensor d_qkv,
-                             const RingBuffers& ring) {
-  KeyRing(context, layer, a, ring).backward(d_attended, d_qkv);
+void ring_attention_backward(const BlockPass& pass, Tensor d_attended, Tensor d_qkv) {
+  KeyRing(pass).backward(d_attended, d_qkv);
 }
 
 }  // namespace trireme

@@ -6,16 +6,14 @@
 // come in, and joins the results. In backward the gradients of keys and values go round after them, and come home complete.
 #pragma once
 
-#include "model/activations.h"
-#include "model/context.h"
+#include "model/block_pass.h"
 
 namespace trireme {
 
-// a.attended and a.lse from a.qkv.
-void ring_attention_forward(const Context& context, int64_t layer, const BlockActivations& a, const RingBuffers& ring);
+// Writes a.attended and a.lse, from a.qkv.
+void ring_attention_forward(const BlockPass& pass);
 
-// d_qkv from d_attended.
-void ring_attention_backward(const Context& context, int64_t layer, const BlockActivations& a, Tensor d_attended, Tensor d_qkv,
-                             const RingBuffers& ring);
+// Writes d_qkv, from d_attended.
+void ring_attention_backward(const BlockPass& pass, Tensor d_attended, Tensor d_qkv);
 
 }  // namespace trireme

@@ -181,7 +181,7 @@ void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Ar
     const auto add = [&](BlockLinear linear, Operand BlockParameters::*which) {
       Operand& weight = block.*which;
       take_copies(weight);
-      fp8.assign_weight(layer, linear, weight.fp8);
+      fp8.assign_weight({layer, linear}, weight.fp8);
       const Tensor& source = from ? from->block(layer).*which : weight;
       copied_[static_cast<size_t>(layer)][static_cast<size_t>(linear)] = Operand(source, weight.fp8, Wide::kept);
     };
@@ -193,7 +193,7 @@ void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Ar
   if (!fp8.has_head()) return;
   Operand& head = views_.head().head;
   take_copies(head);
-  fp8.assign_head_weight(head.fp8);
+  fp8.assign_weight({}, head.fp8);
   head_copies_ = Copies::stale;
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "tensor/tensor.h"
+#include "tensor/tensor_source.h"
 
 namespace trireme {
 
@@ -17,7 +17,7 @@ struct Memory {
 };
 using Allocator = std::function<Memory(int64_t bytes)>;
 
-class Arena {
+class Arena final : public TensorSource {
  public:
   static constexpr int64_t kAlignment = 256;  // bytes: a cache line and more, and what CUDA's allocator gives
 
@@ -26,6 +26,7 @@ class Arena {
 
   // The next `shape` of `dtype`, not cleared.
   Tensor take(const Shape& shape, DType dtype);
+  Tensor take(const char*, const Shape& shape, DType dtype) override { return take(shape, dtype); }
 
   // Gives back everything taken since used() was `mark`, for memory whose lives do not overlap.
   void rewind(int64_t mark);

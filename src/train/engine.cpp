@@ -32,32 +32,22 @@ int64_t most_micro_batches(const ModelSettings& model, const Mesh& mesh) {
 }  // namespace
 
 Arenas Arenas::measuring() {
-  return {Arena("parameters"), Arena("gradients"), Arena("masters"), Arena("states"), Arena("activations"),
-          Arena("scratch"),    Arena("logits"),    Arena("work"),    Arena("passing")};
+  return {Arena("parameters"), Arena("gradients"), Arena("masters"), Arena("states"), Arena("activations"), Arena("scratch")};
 }
 
-Arenas Arenas::like(const Arenas& measured, Backend& backend, const InOneBlock& shared) {
+Arenas Arenas::like(const Arenas& measured, Backend& backend) {
   const auto real = [&](const Arena& arena) {
     return Arena(arena.name(), arena.peak(), [&](int64_t bytes) { return backend.allocate(bytes); });
   };
-  const auto in = [](const Memory& memory, const Arena& arena) {
-    return Arena(arena.name(), arena.peak(), [&](int64_t) { return memory; });
-  };
-  return {real(measured.parameters),
-          real(measured.gradients),
-          real(measured.masters),
-          real(measured.states),
-          real(measured.activations),
-          real(measured.scratch),
-          in(shared.logits, measured.logits),
-          in(shared.work, measured.work),
-          in(shared.passing, measured.passing)};
+  return {real(measured.parameters), real(measured.gradients),   real(measured.masters),
+          real(measured.states),     real(measured.activations), real(measured.scratch)};
 }
 
-Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas)
+Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas, StepMemory& memory)
     : settings_(std::move(settings)),
       backend_(backend),
       mesh_(mesh),
+      memory_(memory),
       layout_(FlatLayout::of(settings_.model, shard_of(settings_.model, mesh))) {
   CHECK_EQ(settings_.model.tensor_model_parallel_size, mesh.tp->size());
   CHECK_EQ(settings_.model.context_parallel_size, mesh.cp->size());
@@ -102,13 +92,12 @@ void Engine::add_chunks(Arenas& arenas) {
   const auto dims = [&](int64_t chunk) { return dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard, chunk); };
   const Dims d = dims(0);  // all chunks of a stage are alike
   weight_products_ = weight_products(longest.kind, d);
-  const ModelMemory memory{arenas.activations, arenas.scratch, arenas.logits, arenas.work, arenas.passing};
-  workspace_ = make_shared_workspace(model, d, dtype, weight_products_, fp8(), memory);
   chunks_.reserve(static_cast<size_t>(shard.chunks));
-  for (int64_t chunk = 0; chunk < shard.chunks; ++chunk)
-    chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_needed(schedule, chunk), workspace_,
-                         memory);
-  for (int64_t i = 0; i < slots_needed(schedule, 0).batch; ++i)
+  for (int64_t chunk = 0; chunk < shard.chunks; ++chunk) {
+    slots_.push_back(slots_needed(schedule, chunk));
+    chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_.back(), memory_, fp8());
+  }
+  for (int64_t i = 0; i < slots_.front().batch; ++i)
     batches_.push_back(
         {.tokens = arenas.activations.take({d.N()}, DType::i32),
          .targets = arenas.activations.take({d.N()}, DType::i32),

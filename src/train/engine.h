@@ -7,21 +7,19 @@
 #include <optional>
 
 #include "model/gpt.h"
+#include "train/lifetimes.h"
 #include "train/pipeline_messages.h"
 
 namespace trireme {
 
-// One arena per kind of memory.
+// One arena per kind of memory that is in use throughout a run. The rest is the step's: placement.h.
 struct Arenas {
-  Arena parameters, gradients, masters, states, activations, scratch;
-  Arena logits, work, passing;  // lie in one block with the scratch memory of the backend's ops: memory_plan.h
+  Arena parameters, gradients, masters, states;
+  Arena activations;  // micro-batches on the device
+  Arena scratch;      // buffers of the streams and gradients sent between stages
 
   static Arenas measuring();
-  // With memory, as much as the measured ones needed.
-  struct InOneBlock {
-    Memory logits, work, passing;
-  };
-  static Arenas like(const Arenas& measured, Backend& backend, const InOneBlock& shared);
+  static Arenas like(const Arenas& measured, Backend& backend);  // with memory, as much as the measured ones needed
 };
 
 // A micro-batch in host memory: the rows of this rank (data/batch.h).
@@ -55,7 +53,7 @@ struct EngineSettings {
 
 class Engine {
  public:
-  Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas);
+  Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas, StepMemory& memory);
   ~Engine();  // waits until no collective uses its memory
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -75,6 +73,7 @@ class Engine {
   const ModelSettings& model() const { return settings_.model; }
   const Weights& weights() const { return *weights_; }
   const Grads& grads() const { return *grads_; }
+  const std::vector<Slots>& slots() const { return slots_; }  // of each ring, by chunk
   // What this rank owns of them: the parts that layout() names.
   const Fp8State* fp8() const { return fp8_ ? &*fp8_ : nullptr; }
   Tensor first_moment() const { return first_moment_; }
@@ -132,6 +131,7 @@ class Engine {
   EngineSettings settings_;
   Backend& backend_;
   const Mesh& mesh_;
+  StepMemory& memory_;
   FlatLayout layout_;
   std::optional<Fp8State> fp8_;
   std::optional<Weights> weights_;
@@ -139,7 +139,7 @@ class Engine {
   Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
   std::optional<Grads> grads_;
   WeightProducts weight_products_ = WeightProducts::now;
-  SharedWorkspace workspace_;
+  std::vector<Slots> slots_;          // by chunk
   std::vector<DeviceBatch> batches_;  // by slot
   std::vector<Event> batch_free_;     // by slot: its micro-batch is done with, the next may be copied there
   std::vector<Gpt> chunks_;

@@ -99,6 +99,7 @@ void Engine::compute(const Action& action, const StepInput& input) {
 }
 
 void Engine::enqueue(const Action& action) {
+  memory_.begin(action);
   switch (action.kind) {
     case ActionKind::forward:
       return forward(action, Mode::training);
@@ -109,7 +110,7 @@ void Engine::enqueue(const Action& action) {
     case ActionKind::backward_input:
       return backward(action, WeightProducts::later);
     case ActionKind::backward_weight:
-      return chunks_[static_cast<size_t>(action.chunk)].backward_weight(pass_of(action), *grads_);
+      return chunks_[static_cast<size_t>(action.chunk)].backward_weight(pass_of(action), *weights_, *grads_);
     default:
       CHECK_NEVER("a message is no computation");
   }

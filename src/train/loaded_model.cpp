@@ -44,7 +44,7 @@ void LoadedModel::measure(DType dtype, int64_t capacity) {
   generator.feed(std::vector<int32_t>(static_cast<size_t>(capacity - 1)));
   generator.feed(std::vector<int32_t>(1));
   arena_bytes_ = measuring.peak();
-  scratch_bytes_ = cost.scratch_peaks().most();
+  scratch_bytes_ = cost.scratch_peaks().compute;
 }
 
 Arena& LoadedModel::allocate(std::optional<Arena>& arena, const char* name, int64_t bytes) {

@@ -28,28 +28,34 @@ MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, in
   MemoryPlan plan;
   CostBackend cost(target, log);
   const Mesh mesh = Mesh::on_paper(place, &log);
-  Engine engine(settings, cost, mesh, plan.arenas);
-  const StepInput input{
-      .learning_rate = 0, .targets = 1, .micro_batches = micro_batches, .batch = [](int64_t) { return HostBatch{}; }};
+  LifetimeRecorder lifetimes;
+  log.watch(&lifetimes);
+  Engine engine(settings, cost, mesh, plan.arenas, lifetimes);
+  StepInput input{.learning_rate = 0, .targets = 1, .micro_batches = micro_batches, .batch = [](int64_t) { return HostBatch{}; }};
   engine.initialise_weights();  // what the first step waits for
   log.clear();
   engine.train_step(input);
-  plan.ops = cost.scratch_peaks();
-  plan.communication = mesh.staging_bytes();
   plan.flops = log.flops;
   plan.bytes_moved = log.bytes_moved;
+  plan.schedule = lifetimes.executed();
+  StepLog step = log;
+  input.micro_batches = 1;
+  engine.evaluate(input);
+  log = std::move(step);
+  lifetimes.finish();
+  log.watch(nullptr);
+  plan.scratch = cost.scratch_peaks();
+  plan.communication = mesh.staging_bytes();
+  plan.recorded = lifetimes.actions();
+  plan.step = place_tensors(plan.recorded, engine.slots(), plan.scratch);
   plan.checkpoint_copy = saved_bytes(engine.layout());
   plan.holdings = holdings_of(engine.layout());
   return plan;
 }
 
 std::vector<std::pair<std::string, int64_t>> MemoryPlan::rows() const {
-  return {{"parameters", arenas.parameters.peak()},
-          {"gradients", arenas.gradients.peak()},
-          {"masters", arenas.masters.peak()},
-          {"states", arenas.states.peak()},
-          {"activations", arenas.activations.peak()},
-          {"scratch", arenas.scratch.peak() + shared_scratch()},
+  return {{"parameters", arenas.parameters.peak()}, {"gradients", arenas.gradients.peak()}, {"masters", arenas.masters.peak()},
+          {"states", arenas.states.peak()},         {"activations", activations()},         {"scratch", workspace()},
           {"communication", communication}};
 }
 
@@ -60,17 +66,12 @@ int64_t MemoryPlan::total() const {
 }
 
 RunMemory::RunMemory(const MemoryPlan& plan, Backend& backend)
-    : shared("shared scratch", plan.shared_scratch(), [&](int64_t bytes) { return backend.allocate(bytes); }),
-      arenas(Arenas::measuring()) {
-  const Tensor all = shared.take({plan.shared_scratch()}, DType::u8);
-  const auto from = [&](int64_t begin) {
-    const std::shared_ptr<void> block(static_cast<char*>(all.data) + begin, [](void*) {});  // shared owns it
-    return Memory{.device = all.device, .block = block};
-  };
-  backend.set_scratch(kCompute, all.rows(0, std::max(plan.ops.others, plan.ops.attention)));
-  if (plan.ops.beside > 0) backend.set_scratch(kWeightProducts, all.rows(plan.beside_at(), plan.ops.beside));
-  arenas = Arenas::like(plan.arenas, backend,
-                        {.logits = from(plan.logits_at()), .work = from(plan.work_at()), .passing = from(plan.passing_at())});
+    : arenas(Arenas::like(plan.arenas, backend)),
+      block_("step", plan.step.bytes, [&](int64_t bytes) { return backend.allocate(bytes); }),
+      step(plan.step, block_.take({plan.step.bytes}, DType::u8)) {
+  const Tensor& block = step.block();
+  backend.set_scratch(kCompute, block.rows(plan.step.kept, plan.scratch.compute));
+  if (plan.scratch.wgrad > 0) backend.set_scratch(kWeightProducts, block.rows(plan.step.wgrad_scratch, plan.scratch.wgrad));
 }
 
 std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra) {

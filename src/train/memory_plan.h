@@ -8,27 +8,24 @@
 
 #include "backend/cost/cost_backend.h"
 #include "train/engine.h"
+#include "train/placement.h"
 
 namespace trireme {
 
 struct MemoryPlan {
   Arenas arenas = Arenas::measuring();  // peaks are what the run needs
-  ScratchPeaks ops;                     // working memory of the backend's ops
-  int64_t communication = 0;            // working memory of collectives
-  int64_t checkpoint_copy = 0;          // what this rank saves, if the run has checkpoints; not in rows()
-  std::string holdings;                 // what this rank holds of the model: "embedding, layers 0-5"
-  double flops = 0;                     // of one step: what is executed, recompute included
-  int64_t bytes_moved = 0;              // of one step: operands read and written
+  StepPlan step;                        // what lives within a step, and the working memory of ops
+  ScratchPeaks scratch;
+  std::vector<RecordedAction> recorded;  // what the placement follows from
+  std::vector<Action> schedule;          // the recorded step
+  int64_t communication = 0;             // working memory of collectives
+  int64_t checkpoint_copy = 0;           // what this rank saves, if the run has checkpoints; not in rows()
+  std::string holdings;                  // what this rank holds of the model: "embedding, layers 0-5"
+  double flops = 0;                      // of one step: what is executed, recompute included
+  int64_t bytes_moved = 0;               // of one step: operands read and written
 
-  // Working memory of ops and blocks, and the logits, in one block of memory. Logits lie behind what the ops of the loss head
-  // need; attention, which may need much more, and the rest of a block do not run while they are there, and work in their place.
-  // What passes between other ops than attention lies where attention works. Weight products that go on beside all of that, but
-  // not beside the loss head, work behind it.
-  int64_t logits_at() const { return round_up(ops.others, Arena::kAlignment); }
-  int64_t passing_at() const { return logits_at(); }
-  int64_t work_at() const { return round_up(std::max(ops.attention, passing_at() + arenas.passing.peak()), Arena::kAlignment); }
-  int64_t beside_at() const { return round_up(work_at() + arenas.work.peak(), Arena::kAlignment); }
-  int64_t shared_scratch() const { return std::max(logits_at() + arenas.logits.peak(), beside_at() + ops.beside); }
+  int64_t activations() const { return arenas.activations.peak() + step.kept; }         // kept between actions
+  int64_t workspace() const { return arenas.scratch.peak() + step.bytes - step.kept; }  // used within one
 
   // Rows of the table: label and bytes, in the order of a step.
   std::vector<std::pair<std::string, int64_t>> rows() const;
@@ -40,12 +37,20 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place = {},
                        StepLog* keep = nullptr);
 
-// The memory of a run, allocated as planned, that of the backend's ops handed over.
-struct RunMemory {
+// The memory of a run, allocated as planned, that of the backend's ops handed over. The plan must outlive it.
+class RunMemory {
+ public:
   RunMemory(const MemoryPlan& plan, Backend& backend);
+  RunMemory(const RunMemory&) = delete;
+  RunMemory& operator=(const RunMemory&) = delete;
 
-  Arena shared;  // in it lie logits and work of
   Arenas arenas;
+
+ private:
+  Arena block_;  // of the step
+
+ public:
+  PlannedMemory step;
 };
 
 // The table as text; `extra` rows (what the process already uses, the checkpoint copy) come last and count in the sum.

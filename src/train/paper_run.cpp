@@ -95,7 +95,12 @@ PaperRun plan_on_paper(const Settings& settings, const GpuKind& gpu) {
     const MeshPlace place = place_of_stage(settings, stage);
     const MemoryPlan plan = plan_memory(engine, target, run_size(settings).micro_batches, place);
     if (plan.total() <= largest.total) continue;
-    largest = {.rank = place.rank, .holdings = plan.holdings, .rows = plan.rows(), .total = plan.total(), .gpu = gpu};
+    largest = {.rank = place.rank,
+               .holdings = plan.holdings,
+               .rows = plan.rows(),
+               .total = plan.total(),
+               .gpu = gpu,
+               .step = profile_memory(plan)};
   }
   largest.rows.emplace_back("driver and libraries", kDriver);
   largest.total += kDriver;
@@ -111,15 +116,16 @@ std::string text_of(const PaperRun& run, const Settings& settings) {
                               : fmt::format("rank {} of {} takes most ({})", run.rank, settings.ranks(), run.holdings);
   const std::string verdict = run.left() >= 0 ? fmt::format("fits, {} left", format_bytes(run.left()))
                                               : fmt::format("does not fit, {} too much", format_bytes(-run.left()));
-  return fmt::format("memory  {}: {}  = {}\ngpu     {} has {}: {}", who, fmt::join(parts, "  "), format_bytes(run.total),
-                     run.gpu.name, format_bytes(run.gpu.memory), verdict);
+  return fmt::format("memory  {}: {}  = {}\n{}\ngpu     {} has {}: {}", who, fmt::join(parts, "  "), format_bytes(run.total),
+                     text_of(run.step), run.gpu.name, format_bytes(run.gpu.memory), verdict);
 }
 
 nlohmann::ordered_json json_of(const PaperRun& run) {
   nlohmann::ordered_json kinds;
   for (const auto& [label, bytes] : run.rows) kinds[label] = bytes;
-  return {{"rank", run.rank},    {"holds", run.holdings},        {"bytes", kinds},          {"total", run.total},
-          {"gpu", run.gpu.name}, {"gpu_memory", run.gpu.memory}, {"fits", run.left() >= 0}, {"left", run.left()}};
+  return {{"rank", run.rank},        {"holds", run.holdings}, {"bytes", kinds},
+          {"total", run.total},      {"gpu", run.gpu.name},   {"gpu_memory", run.gpu.memory},
+          {"fits", run.left() >= 0}, {"left", run.left()},    {"step", json_of(run.step)}};
 }
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "train/memory_profile.h"
 
 namespace trireme {
 
@@ -29,6 +30,7 @@ struct PaperRun {
   std::vector<std::pair<std::string, int64_t>> rows;
   int64_t total = 0;
   GpuKind gpu;
+  MemoryProfile step;  // of that rank
 
   int64_t left() const { return gpu.memory - total; }  // below 0: what is missing
 };
@@ -36,7 +38,7 @@ struct PaperRun {
 // Records a step of the ranks that can be the largest. The settings must be valid.
 PaperRun plan_on_paper(const Settings& settings, const GpuKind& gpu);
 
-// Two lines: "memory  rank 0 of 8 takes most ..." and "gpu     h100-80 has ...: fits, ... left".
+// Four lines: "memory  rank 0 of 8 takes most ..." and "gpu     h100-80 has ...: fits, ... left", and the two of the step.
 std::string text_of(const PaperRun& run, const Settings& settings);
 nlohmann::ordered_json json_of(const PaperRun& run);
 

@@ -54,6 +54,7 @@ class Trainer {
   Trainer(RunRequest request, World& world);
 
   void announce();  // says what will happen: model, data, layout, memory, rates
+  const MemoryPlan& memory_plan() const { return plan_; }
   RunOutcome run(StopSignal& stop);
 
  private:

@@ -276,7 +276,7 @@ std::string Trainer::layout_lines() {
 
 void Trainer::start() {
   memory_.emplace(plan_, *backend_);
-  engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, memory_->arenas);
+  engine_ = std::make_unique<Engine>(engine_settings(settings_), *backend_, mesh_, memory_->arenas, memory_->step);
   if (settings_.exp_manager.create_checkpoint_callback) {
     const CheckpointSettings& keep = settings_.exp_manager.checkpoint;
     writer_ = std::make_unique<CheckpointWriter>(folder_.checkpoints(), checkpoint_tensors(*engine_, CheckpointUse::save),

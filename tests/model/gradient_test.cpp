@@ -45,8 +45,7 @@ class Model {
         layout_(FlatLayout::of(settings_)),
         weights_(layout_, settings_, backend_, parameters_.take({layout_.count}, DType::f64)),
         grads_(layout_, settings_, backend_, mesh_, parameters_.take({layout_.count}, DType::f64), {}),
-        workspace_(make_shared_workspace(settings_, dims_, DType::f64, WeightProducts::now, nullptr, memory())),
-        gpt_(settings_, {}, 0, dims_, DType::f64, backend_, mesh_, {1, 1, 1, 0}, workspace_, memory()),
+        gpt_(settings_, {}, 0, dims_, DType::f64, backend_, mesh_, {1, 1, 1, 0}, activations_, nullptr),
         scalars_(parameters_.take({kStepScalars}, DType::f64)) {
     for (const Bucket& bucket : layout_.buckets)
       initialise(layout_, bucket, 7, backend_, weights().flat().rows(bucket.all.begin, bucket.all.count));
@@ -64,6 +63,7 @@ class Model {
   double loss() {
     std::fill_n(scalars_.as<double>(), kStepScalars, 0.0);
     scalars_.as<double>()[static_cast<int64_t>(StepScalar::inverse_targets)] = 1.0 / targets_;
+    activations_.rewind(0);
     gpt_.forward(pass_, Mode::training, {}, {}, weights_, grads_, scalars_);
     return scalars_.as<double>()[static_cast<int64_t>(StepScalar::loss_sum)] / targets_;
   }
@@ -81,10 +81,10 @@ class Model {
  private:
   void fill_batch() {
     DeviceBatch& batch = pass_.batch;
-    batch = {.tokens = activations_.take({dims_.N()}, DType::i32),
-             .targets = activations_.take({dims_.N()}, DType::i32),
-             .positions = activations_.take({dims_.N()}, DType::i32),
-             .row_keys = activations_.take({dims_.N()}, DType::i64)};
+    batch = {.tokens = parameters_.take({dims_.N()}, DType::i32),
+             .targets = parameters_.take({dims_.N()}, DType::i32),
+             .positions = parameters_.take({dims_.N()}, DType::i32),
+             .row_keys = parameters_.take({dims_.N()}, DType::i64)};
     for (int64_t n = 0; n < dims_.N(); ++n) {
       batch.tokens.as<int32_t>()[n] = static_cast<int32_t>((n * 7 + 3) % dims_.V);
       batch.targets.as<int32_t>()[n] = n == 4 ? -1 : static_cast<int32_t>((n * 5 + 1) % dims_.V);
@@ -94,7 +94,6 @@ class Model {
     targets_ = static_cast<double>(dims_.N() - 1);
   }
 
-  ModelMemory memory() { return {activations_, scratch_, scratch_, scratch_, scratch_}; }
   static Arena arena(const char* name) {
     return Arena(name, 1 << 22, [](int64_t bytes) { return ReferenceBackend().allocate(bytes); });
   }
@@ -104,10 +103,9 @@ class Model {
   FlatLayout layout_;
   ReferenceBackend backend_;
   Mesh mesh_ = Mesh::solo();
-  Arena parameters_ = arena("parameters"), activations_ = arena("activations"), scratch_ = arena("scratch");
+  Arena parameters_ = arena("parameters"), activations_ = arena("activations");
   Weights weights_;
   Grads grads_;
-  SharedWorkspace workspace_;
   Gpt gpt_;
   ChunkPass pass_;
   Tensor scalars_;

@@ -18,7 +18,7 @@ class EngineFixture {
         mesh_(std::move(mesh)),
         plan_(plan_memory(settings, *backend_, micro_batches(settings.model, place.shape), place, &planned_)),
         memory_(plan_, *backend_),
-        engine_(settings, *backend_, mesh_, memory_.arenas) {
+        engine_(settings, *backend_, mesh_, memory_.arenas, memory_.step) {
     engine_.initialise_weights();
   }
 

@@ -73,6 +73,8 @@ struct OperandList {
   void in(const char* name, const Tensor& tensor) { add(name, tensor, false); }
   void out(const char* name, const Tensor& tensor) { add(name, tensor, true); }
   void update(const char* name, const Tensor& tensor) { add(name, tensor, true); }
+  void scratch(const char*, const Tensor&) {}
+  void in_place(const Tensor&, const Tensor&) {}
 
   // An input that is also an output (aliasing) is compared as the output.
   bool only_read(const Operand& operand) const {
@@ -227,6 +229,8 @@ class Parity {
     void in(const char*, const Tensor& tensor) { move(const_cast<Tensor&>(tensor)); }
     void out(const char*, const Tensor& tensor) { move(const_cast<Tensor&>(tensor)); }
     void update(const char*, const Tensor& tensor) { move(const_cast<Tensor&>(tensor)); }
+    void scratch(const char*, const Tensor& tensor) { move(const_cast<Tensor&>(tensor)); }
+    void in_place(const Tensor&, const Tensor&) {}
     void move(Tensor& tensor) {
       if (!tensor || tensor.device == Device::cuda) return;
       CopyOnDevice& copy = copies[tensor.data];

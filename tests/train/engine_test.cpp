@@ -169,7 +169,7 @@ TEST(EngineTest, RecomputeNeedsLessMemory) {
   const CpuBackend backend(1);
   const auto activations = [&](RecomputeGranularity granularity) {
     model.activations_checkpoint_granularity = granularity;
-    return plan_memory(settings_of(model, Precision::f32), backend, 1).arenas.activations.peak();
+    return plan_memory(settings_of(model, Precision::f32), backend, 1).activations();
   };
   const int64_t none = activations(RecomputeGranularity::none), selective = activations(RecomputeGranularity::selective);
   EXPECT_LT(selective, none);
@@ -191,9 +191,9 @@ TEST(EngineTest, Fp8IsInTheMemoryPlan) {
   EXPECT_EQ(fp8.flops, bf16.flops);
   EXPECT_EQ(fp8.arenas.parameters.peak() - bf16.arenas.parameters.peak(), 2 * 12 * C * C * L);
   // normed1, normed2 and activated [N,4C] of two bytes each; attention's backward reads attended.
-  EXPECT_EQ(bf16.arenas.activations.peak() - fp8.arenas.activations.peak(), 2 * (1 + 1 + 4) * N * C * L);
+  EXPECT_EQ(bf16.activations() - fp8.activations(), 2 * (1 + 1 + 4) * N * C * L);
   EXPECT_EQ(plan(true, RecomputeGranularity::selective).total(), fp8.total());
-  EXPECT_LT(plan(true, RecomputeGranularity::full).arenas.activations.peak(), fp8.arenas.activations.peak());
+  EXPECT_LT(plan(true, RecomputeGranularity::full).activations(), fp8.activations());
 }
 
 TEST(EngineTest, NonFiniteGradientsChangeNothingAndAreLocated) {

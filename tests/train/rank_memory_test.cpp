@@ -51,12 +51,18 @@ TEST(RankMemory, WithoutADistributedOptimizerEveryRankHasAllOfIt) {
   EXPECT_EQ(plan_of(model, shape).arenas.masters.peak(), 4 * parameters);
 }
 
-// Half of them at most, in multiples that FP8 products can have, and no more than products need to be fast.
+const PlannedTensor& tensor_named(const MemoryPlan& plan, ActionKind kind, std::string_view name) {
+  for (const PlannedTensor& each : plan.step.action(kind, 0).tensors)
+    if (each.tensor.name == name) return each;
+  throw std::runtime_error(fmt::format("no tensor {}", name));
+}
+
+// Half of them at most, in multiples that FP8 GEMMs can have, and no more than GEMMs need to be fast.
 TEST(RankMemory, LogitsNeverExistWhole) {
   const auto rows_there = [](int64_t rows) {
     ModelSettings model = model_of({});
     model.encoder_seq_length = model.max_position_embeddings = rows;
-    return plan_of(model, {}).arenas.logits.peak() / (2 * model.padded_vocabulary());
+    return tensor_named(plan_of(model, {}), ActionKind::forward, "logits").tensor.shape[0];
   };
   EXPECT_EQ(rows_there(256), 128);
   EXPECT_EQ(rows_there(48), 32);
@@ -72,7 +78,7 @@ TEST(RankMemory, ActivationsFallWithTensorParallelRanks) {
     ModelSettings model = model_of(shape);
     model.sequence_parallel = t > 1;
     const int64_t tokens = model.micro_batch_size * model.encoder_seq_length * (3 * 4 + 8);
-    return plan_of(model, shape).arenas.activations.peak() - tokens;
+    return plan_of(model, shape).activations() - tokens;
   };
   EXPECT_EQ(activations(2), activations(1) / 2);
   EXPECT_EQ(activations(4), activations(1) / 4);
@@ -82,60 +88,66 @@ TEST(RankMemory, ActivationsFallWithTensorParallelRanks) {
 TEST(RankMemory, WithoutSequenceParallelismSomeActivationsStayWhole) {
   const MeshShape shape{.tp = 4};
   ModelSettings model = model_of(shape);
-  const int64_t plain = plan_of(model, shape).arenas.activations.peak();
+  const int64_t plain = plan_of(model, shape).activations();
   model.sequence_parallel = true;
-  EXPECT_GT(plain, 3 * plan_of(model, shape).arenas.activations.peak() / 2);
+  EXPECT_GT(plain, 3 * plan_of(model, shape).activations() / 2);
 }
 
 TEST(RankMemory, ActivationsFallWithContextParallelRanks) {
   const auto activations = [](int c) {
     const MeshShape shape{.cp = c};
-    return plan_of(model_of(shape), shape).arenas.activations.peak();
+    return plan_of(model_of(shape), shape).activations();
   };
   EXPECT_EQ(activations(2), activations(1) / 2);
   EXPECT_EQ(activations(4), activations(1) / 4);
 }
 
-// Of the gradients of a block only those of the residual stream, of a norm's output and of a branch have memory of their own.
-TEST(RankMemory, GradientsLieWhereActivationsWere) {
-  const ModelSettings model = model_of({});
-  const MemoryPlan plan = plan_of(model, {});
-  const int64_t N = 256, C = 256;
-  ASSERT_GT(model.hidden_dropout, 0);
-  EXPECT_EQ(plan.arenas.work.peak(), 2 * N * C * 2) << "the branch of forward and the gradient of the residual stream";
-  EXPECT_EQ(plan.arenas.passing.peak(), 2 * N * C * 2) << "gradients of a norm and of a branch";
-  EXPECT_EQ(plan.arenas.scratch.peak(), (N + 3 * N / 2) * 4) << "a loss a row, three numbers a row of the logits that are there";
+// Tensors of an action that is planned, by address.
+int64_t address_of(const MemoryPlan& plan, ActionKind kind, std::string_view name) {
+  return plan.step.address(tensor_named(plan, kind, name).place, 0, {});
+}
+
+// Gradients that are written after the last use of an activation that is as large, or larger.
+TEST(RankMemory, GradientsAreWhereActivationsWere) {
+  const MemoryPlan plan = plan_of(model_of({}), {});
+  for (const char* name : {"d_up", "d_qkv", "d_attended"})
+    EXPECT_EQ(tensor_named(plan, ActionKind::backward, name).place.ring, SlotRing::saved) << name;
 }
 
 // The loss head and a block never work at the same time.
-TEST(RankMemory, LogitsLieWhereBlocksWork) {
-  const auto scratch = [](int64_t vocabulary) {
+TEST(RankMemory, LogitsAreWhereBlocksWork) {
+  const auto workspace = [](int64_t vocabulary) {
     ModelSettings model = model_of({});
     model.activations_checkpoint_granularity = RecomputeGranularity::full;  // so that they work in much
     model.vocab_size = vocabulary;
-    const MemoryPlan plan = plan_of(model, {});
-    EXPECT_GE(plan.work_at(), plan.ops.attention);
-    EXPECT_GE(plan.logits_at(), plan.ops.others);
-    return plan.arenas.scratch.peak() + plan.shared_scratch();
+    return plan_of(model, {}).workspace();
   };
-  EXPECT_EQ(scratch(256), scratch(1024)) << "smaller than what blocks work in";
-  EXPECT_LT(scratch(1024), scratch(64 * 1024));
+  EXPECT_NEAR(static_cast<double>(workspace(256)), static_cast<double>(workspace(1024)), 4096)
+      << "fewer bytes than blocks work in";
+  EXPECT_LT(workspace(1024), workspace(64 * 1024));
 }
 
-// Attention works where other ops pass things on; only what is needed behind it has a place of its own.
-TEST(RankMemory, AttentionWorksWhereItDisturbsNobody) {
+// Attention works where other ops keep what they are done with before it.
+TEST(RankMemory, OnlyTensorsInUseAreOutsideOfAttentionsScratch) {
   const CpuBackend cpu(1);
   const ScribblingBackend greedy(std::make_unique<CpuBackend>(1));  // its attention asks for much
   const auto plan = [](const Backend& backend) {
     ModelSettings model = model_of({});
     model.vocab_size = 64;  // few logits
-    model.micro_batch_size = 1;
     model.encoder_seq_length = model.max_position_embeddings = 64;
     return plan_memory({.model = model, .precision = Precision::bf16, .gradient_clip = 1}, backend, 8, {{}, 0});
   };
   const MemoryPlan plain = plan(cpu), more = plan(greedy);
-  ASSERT_GT(more.ops.attention, more.passing_at() + more.arenas.passing.peak());
-  EXPECT_EQ(more.shared_scratch(), round_up(more.ops.attention, Arena::kAlignment) + plain.arenas.work.peak());
+  ASSERT_GT(more.scratch.compute, plain.workspace());
+  const int64_t C = 256, N = 64;
+  // In use while attention's backward runs and nowhere in the slots: the gradients of the residual stream and of its branch.
+  EXPECT_LE(more.workspace() - more.scratch.compute, 3 * N * C * 2 + 4096);
+}
+
+// A tensor of an action may be where another is that is not in use at the same time.
+TEST(RankMemory, AnEvaluationTakesNoMemoryOfItsOwn) {
+  const MemoryPlan plan = plan_of(model_of({}), {});
+  EXPECT_LT(address_of(plan, ActionKind::forward_only, "qkv"), plan.step.kept);
 }
 
 // In flight on the first stage: as many micro-batches as stages, each of a share of the layers; with chunks a little more.
@@ -146,7 +158,7 @@ TEST(RankMemory, SchedulesHoldWhatTheLiteratureSays) {
     model.num_layers = 8;
     model.pipeline_schedule = schedule;
     model.virtual_pipeline_model_parallel_size = chunks;
-    return static_cast<double>(plan_of(model, shape).arenas.activations.peak());
+    return static_cast<double>(plan_of(model, shape).activations());
   };
   using enum PipelineSchedule;
   const double in_turn = blocks(one_forward_one_backward, 1);
@@ -178,8 +190,7 @@ TEST(RankMemory, Table) {
     const auto kib = [](int64_t bytes) { return static_cast<long>(bytes / 1024); };
     std::printf("%-22s %12ld %12ld %12ld %12ld %12ld\n", row.name, kib(plan.arenas.parameters.peak()),
                 kib(plan.arenas.gradients.peak()), kib(plan.arenas.masters.peak() + plan.arenas.states.peak()),
-                kib(plan.arenas.activations.peak()),
-                kib(plan.arenas.scratch.peak() + plan.arenas.work.peak() + plan.arenas.passing.peak()));
+                kib(plan.activations()), kib(plan.workspace() - plan.scratch.compute));
   }
 }
 

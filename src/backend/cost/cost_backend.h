@@ -15,6 +15,8 @@ struct ByteCounter {
   void in(const char*, const Tensor& tensor) { read += tensor.bytes(); }
   void out(const char*, const Tensor& tensor) { written += tensor.bytes(); }
   void update(const char*, const Tensor& tensor) { read += tensor.bytes(), written += tensor.bytes(); }
+  void scratch(const char*, const Tensor&) {}
+  void in_place(const Tensor&, const Tensor&) {}
 };
 
 template <class Op>
@@ -35,11 +37,20 @@ OpRecord record_of(Stream stream, const Op& op) {
           .bytes_written = bytes.written};
 }
 
-// The most that ops of a kind need at once.
+// Passes the operands of an op on to a watcher.
+struct OperandWatcher {
+  StepWatcher& watcher;
+  void in(const char*, const Tensor& tensor) { watcher.access(tensor, Access::read); }
+  void out(const char*, const Tensor& tensor) { watcher.access(tensor, Access::written); }
+  void update(const char*, const Tensor& tensor) { watcher.access(tensor, Access::updated); }
+  void scratch(const char*, const Tensor& tensor) { watcher.access(tensor, Access::scratch); }
+  void in_place(const Tensor& out, const Tensor& in) { watcher.in_place(out, in); }
+};
+
+// The most working memory that ops need at once.
 struct ScratchPeaks {
-  int64_t attention = 0, others = 0;  // of the compute stream
-  int64_t beside = 0;                 // of weight products beside it
-  int64_t most() const { return std::max(attention, others); }
+  int64_t compute = 0;
+  int64_t wgrad = 0;  // of wgrad on a stream of its own
 };
 
 class CostBackend final : public Backend {
@@ -55,10 +66,11 @@ class CostBackend final : public Backend {
   void set_scratch(Stream, Tensor) override {}
   Event record(Stream stream, const char* name) override {
     log_.add({.kind = RecordKind::event, .name = name, .stream = stream});
-    return {name, stream, 0};
+    return {name, stream, log_.watcher() != nullptr ? log_.watcher()->record(stream, name) : 0};
   }
   void wait(Stream stream, const Event& event) override {
     log_.add({.kind = RecordKind::wait, .name = event.name, .stream = stream});
+    if (log_.watcher() != nullptr) log_.watcher()->wait(stream, event.ticket);
   }
   void synchronize(const Event&) override {}
   Memory allocate(int64_t) override { return {}; }
@@ -74,11 +86,13 @@ class CostBackend final : public Backend {
   template <class Op>
   void record_op(Stream stream, const Op& op) {
     log_.add(record_of(stream, op));
-    constexpr bool kAttention = std::is_same_v<Op, AttentionForward> || std::is_same_v<Op, AttentionBackward>;
-    int64_t& peak = stream == kWeightProducts ? scratch_peaks_.beside
-                    : kAttention              ? scratch_peaks_.attention
-                                              : scratch_peaks_.others;
-    peak = std::max(peak, target_.scratch_bytes(op));
+    const int64_t scratch = target_.scratch_bytes(op);
+    int64_t& peak = stream == kWeightProducts ? scratch_peaks_.wgrad : scratch_peaks_.compute;
+    peak = std::max(peak, scratch);
+    if (StepWatcher* watcher = log_.watcher(); watcher != nullptr) {
+      watcher->begin_call(stream, scratch);
+      op.visit(OperandWatcher{*watcher});
+    }
   }
 
   const Backend& target_;
