@@ -19,16 +19,20 @@ double attention_product_flops(const HeadsView& q, int64_t key_length, CausalMas
   return 2.0 * static_cast<double>(shape[0] * q.count * shape[3]) * pairs;
 }
 
-}  // namespace
-
-double rotary_frequency(double base, int64_t i, int64_t dims, const RotaryScaling& scaling) {
-  const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+double scaled_by_wavelength(double frequency, const RotaryScaling& scaling) {
   if (scaling.factor == 1) return frequency;
   const double waves = static_cast<double>(scaling.original) * frequency / (2 * std::numbers::pi);  // in the original length
   if (waves < scaling.low_factor) return frequency / scaling.factor;
   if (waves > scaling.high_factor) return frequency;
   const double smooth = (waves - scaling.low_factor) / (scaling.high_factor - scaling.low_factor);
   return (1 - smooth) * frequency / scaling.factor + smooth * frequency;
+}
+
+}  // namespace
+
+double rotary_frequency(double base, int64_t i, int64_t dims, const RotaryScaling& scaling) {
+  return scaled_by_wavelength(std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims)), scaling) /
+         scaling.linear;
 }
 
 double AttentionForward::flops() const { return 2 * attention_product_flops(q, key_length, causal); }

@@ -312,10 +312,12 @@ struct SwigluBackward {
 // What Llama 3.1 does to the frequencies f of its rotary positions, for texts longer than the `original` positions it had learnt
 // from: f of waves longer than original / low_factor become f / factor, those of waves shorter than original / high_factor stay,
 // and between the two it is (1 - s) f / factor + s f with s = (original f / (2 pi) - low_factor) / (high_factor - low_factor).
+// `linear` divides every frequency, which is the same as dividing the positions.
 struct RotaryScaling {
-  double factor = 1;  // 1: no scaling
+  double factor = 1;  // 1: no scaling by frequency
   double low_factor = 1, high_factor = 4;
   int64_t original = 8192;
+  double linear = 1;
 };
 
 // base^(-2i/dims), scaled.

@@ -18,7 +18,6 @@ bool stands_for(std::string_view known, std::string_view key) {
 // Keys of older releases, and what they are called now.
 constexpr std::array kAliases = {std::pair<std::string_view, std::string_view>{"trainer.gpus", "trainer.devices"}};
 
-const std::string kRopeScaling = "interpolated rotary positions are not supported; use model.rope_scaling, or remove it";
 const std::string kLoggers = "logs go to TensorBoard, DLLogger and CSV files";
 const std::string kMoe = "mixture of experts is not supported; remove it";
 const std::string kFsdp = "full sharding (FSDP) is not supported; use false";
@@ -204,7 +203,6 @@ const std::vector<RestrictedKey>& restricted_keys() {
       {"model.mcore_customization_config.parallel_attention", {"false"}, "use model.parallel_residual=true instead"},
       {"model.ffn_dropout", {"0", "0.0"}, "dropout inside the MLP is not supported; use 0"},
       {"model.rotary_interleaved", {"false"}, "rope turns the two halves of a head; use false"},
-      {"model.seq_len_interpolation_factor", {}, kRopeScaling},
       {"model.data.dataloader_type", {"single"}, "samples come in one shuffled order; use single"},
       {"model.data.data_cache_generation_only", {"false"}, "a training run trains; use false"},
       {"model.data.add_fim", {"false"}, "fill-in-the-middle is not supported; use false"},

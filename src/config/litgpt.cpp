@@ -49,6 +49,8 @@ class LitgptConfig {
     set("position_embedding_type", std::string("rope"));
     set("rotary_percentage", real("rotary_percentage", 0.25));
     set("rotary_base", real("rope_base", 10000));
+    if (find("rope_condense_ratio") != nullptr) set("seq_len_interpolation_factor", real("rope_condense_ratio", 1));
+    if (find("rope_adjustments") != nullptr) model.set("rope_scaling", rope_scaling());
     set("activation", std::string(is_gated ? "swiglu" : text("gelu_approximate", "none") == "tanh" ? "gelu" : "gelu_erf"));
     set("bias", boolean("bias", true));
     set("share_embeddings_and_output_weights", false);
@@ -57,6 +59,27 @@ class LitgptConfig {
   }
 
  private:
+  // rope_adjustments: with one key, the factor, all frequencies are scaled, with the four of Llama 3.1 the low ones.
+  Tree rope_scaling() const {
+    const bool is_linear = find("rope_adjustments.original_max_seq_len") == nullptr;
+    Tree scaling(Tree::Map{});
+    scaling.set("rope_type", Tree(std::string(is_linear ? "linear" : "llama3")));
+    std::vector<std::pair<const char*, const char*>> keys = {{"rope_adjustments.factor", "factor"}};
+    if (!is_linear)
+      keys.insert(keys.end(), {{"rope_adjustments.low_freq_factor", "low_freq_factor"},
+                               {"rope_adjustments.high_freq_factor", "high_freq_factor"},
+                               {"rope_adjustments.original_max_seq_len", "original_max_position_embeddings"}});
+    const Tree& adjustments = *find("rope_adjustments");
+    if (!adjustments.is_map() || adjustments.map().size() != keys.size()) fail("rope_adjustments", kAdjustments);
+    for (const auto& [from, to] : keys) {
+      if (find(from) == nullptr) fail("rope_adjustments", kAdjustments);
+      scaling.set(to, *find(from));
+    }
+    return scaling;
+  }
+  static constexpr const char* kAdjustments =
+      "the map of factor, or of factor, low_freq_factor, high_freq_factor and original_max_seq_len";
+
   const Tree* find(const char* key) const {
     const Tree* value = config_.find(key);
     return value == nullptr || value->is_null() ? nullptr : value;
@@ -98,8 +121,6 @@ class LitgptConfig {
         {"sliding_window_layer_placing", {}, "sliding window attention"},
         {"shared_attention_norm", {"false"}, "one norm for attention and MLP (shared_attention_norm)"},
         {"lm_head_bias", {"false"}, "a bias in the output layer (lm_head_bias)"},
-        {"rope_condense_ratio", {"1"}, "condensed rotary positions (rope_condense_ratio)"},
-        {"rope_adjustments", {}, "rotary positions scaled by frequency (rope_adjustments)"},
         {"scale_embeddings", {"false"}, "scaled embeddings (scale_embeddings)"},
         {"norm_qk", {"false"}, "norms of queries and keys (norm_qk)"},
         {"post_attention_norm", {"false"}, "a norm after attention (post_attention_norm)"},
@@ -139,6 +160,8 @@ class LitgptConfig {
                                       "head_size",
                                       "rotary_percentage",
                                       "rope_base",
+                                      "rope_condense_ratio",
+                                      "rope_adjustments",
                                       "parallel_residual",
                                       "bias",
                                       "attn_bias",

@@ -135,7 +135,7 @@ struct TokenizerSettings {           // model.tokenizer.*
   std::string merge_file;            // merges.txt; empty: the one beside vocab_file
 };
 
-enum class RopeType : uint8_t { plain, llama3 };
+enum class RopeType : uint8_t { plain, linear, llama3 };
 
 struct RopeScalingSettings {  // model.rope_scaling.*, with the names of transformers and the values of Llama 3.1
   RopeType rope_type = RopeType::plain;
@@ -210,6 +210,7 @@ struct ModelSettings {  // model.*
   double rotary_percentage = 1.0;
   double rotary_base = 10000;
   bool scale_positional_embedding = false;  // NeMo's name for rope_scaling.rope_type=llama3
+  double seq_len_interpolation_factor = 1;  // NeMo's name for the factor of rope_scaling.rope_type=linear
   RopeScalingSettings rope_scaling;
   MlpActivation activation = MlpActivation::gelu;
   bool bias = true;
@@ -239,10 +240,12 @@ struct ModelSettings {  // model.*
   bool overlaps_tensor_parallel() const { return ub_tp_comm_overlap && tensor_model_parallel_size > 1 && !fp8.enabled; }
   // Layers of one of `stages` pipeline ranks, once validated.
   int64_t layers_of_stage(int64_t stages, int64_t stage) const;
-  bool scales_rotary() const {
-    const bool asked = scale_positional_embedding || rope_scaling.rope_type == RopeType::llama3;
-    return asked && position_embedding_type == PositionEmbedding::rope;
+  // How rope is scaled, and the factor, under whichever name they were given.
+  RopeType rope_type() const {
+    if (scale_positional_embedding) return RopeType::llama3;
+    return seq_len_interpolation_factor != 1 ? RopeType::linear : rope_scaling.rope_type;
   }
+  double rope_factor() const { return seq_len_interpolation_factor != 1 ? seq_len_interpolation_factor : rope_scaling.factor; }
   // The dimensions of a head that rotary embeddings turn.
   int64_t rotary_dims() const;
 };

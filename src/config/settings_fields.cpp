@@ -26,6 +26,7 @@ const IntegerRange kWidthOrNull = {0, kMaxWidth, 0};
 constexpr RealRange kRate = {0, 100};
 constexpr RealRange kEpsilon = {1e-30, 1};  // 0 would divide by zero
 constexpr RealRange kProbability = {0, 1, Most::excluded};
+constexpr RealRange kRopeFactor = {1, 1e6};
 
 std::vector<Row<TrainerSettings>> trainer_rows() {
   using S = TrainerSettings;
@@ -179,13 +180,17 @@ std::vector<Row<TokenizerSettings>> tokenizer_rows() {
 
 std::vector<Row<RopeScalingSettings>> rope_scaling_rows() {
   using S = RopeScalingSettings;
-  constexpr RealRange kFactor{1, 1e6};
   return {
-      choice("rope_type", &S::rope_type, {{"null", RopeType::plain}, {"default", RopeType::plain}, {"llama3", RopeType::llama3}},
-             "lower frequencies of rope for long texts, as in Llama 3.1"),
-      real("factor", &S::factor, kFactor, "llama3: what low frequencies are divided by"),
-      real("low_freq_factor", &S::low_freq_factor, kFactor, "llama3: waves longer than the original length over this are low"),
-      real("high_freq_factor", &S::high_freq_factor, kFactor, "llama3: waves shorter than the original length over this stay"),
+      choice(
+          "rope_type", &S::rope_type,
+          {{"null", RopeType::plain}, {"default", RopeType::plain}, {"linear", RopeType::linear}, {"llama3", RopeType::llama3}},
+          "lower frequencies of rope for long texts: all of them, or the low ones as in Llama 3.1"),
+      real("factor", &S::factor, kRopeFactor,
+           "linear: what positions, and so all frequencies, are divided by; llama3: what low frequencies are divided by"),
+      real("low_freq_factor", &S::low_freq_factor, kRopeFactor,
+           "llama3: waves longer than the original length over this are low"),
+      real("high_freq_factor", &S::high_freq_factor, kRopeFactor,
+           "llama3: waves shorter than the original length over this stay"),
       integer("original_max_position_embeddings", &S::original_max_position_embeddings, {1, 1 << 30},
               "llama3: the original length"),
   };
@@ -263,6 +268,9 @@ std::vector<Row<ModelSettings>> architecture_rows() {
       real("rotary_percentage", &S::rotary_percentage, {0, 1}, "share of a head that rope turns"),
       real("rotary_base", &S::rotary_base, {1, 1e12}, "base of the angles of rope"),
       boolean("scale_positional_embedding", &S::scale_positional_embedding, "the same as rope_scaling.rope_type=llama3"),
+      real("seq_len_interpolation_factor", &S::seq_len_interpolation_factor,
+           {kRopeFactor.least, kRopeFactor.most, Most::included, 1},
+           "the same as rope_scaling.rope_type=linear with this factor; null: 1"),
       choice("activation", &S::activation,
              {{"gelu", MlpActivation::gelu},
               {"fast-swiglu", MlpActivation::swiglu},

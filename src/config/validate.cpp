@@ -26,20 +26,32 @@ void validate_heads(const ModelSettings& model) {
                     model.num_attention_heads, divisors_near(model.num_attention_heads, model.num_query_groups));
 }
 
+// Rope is scaled in one way; two names for that way may stand beside each other.
+void validate_rope_scaling(const ModelSettings& model) {
+  std::vector<std::string> asked;
+  if (model.scale_positional_embedding) asked.emplace_back("model.scale_positional_embedding=true");
+  if (model.seq_len_interpolation_factor != 1)
+    asked.push_back(fmt::format("model.seq_len_interpolation_factor={}", model.seq_len_interpolation_factor));
+  if (const RopeType type = model.rope_scaling.rope_type; type != RopeType::plain) {
+    const bool is_llama3 = type == RopeType::llama3;
+    if (!is_llama3 || !model.scale_positional_embedding)
+      asked.push_back(fmt::format("model.rope_scaling.rope_type={}", is_llama3 ? "llama3" : "linear"));
+  }
+  if (asked.size() > 1) throw UserError("{} and {} both scale rope; remove one of the two", asked[0], asked[1]);
+  if (!asked.empty() && model.position_embedding_type != PositionEmbedding::rope)
+    throw UserError("{} scales rope, and model.position_embedding_type is not rope; remove one of the two", asked[0]);
+}
+
 void validate_positions(const ModelSettings& model) {
   const bool learned = model.position_embedding_type == PositionEmbedding::learned_absolute;
   if (learned && model.encoder_seq_length > model.max_position_embeddings)
     throw UserError("model.encoder_seq_length={} is longer than model.max_position_embeddings={}; use at least {} positions",
                     model.encoder_seq_length, model.max_position_embeddings, model.encoder_seq_length);
   const RopeScalingSettings& scaling = model.rope_scaling;
-  if (model.scales_rotary() && scaling.low_freq_factor >= scaling.high_freq_factor)
+  if (model.rope_type() == RopeType::llama3 && scaling.low_freq_factor >= scaling.high_freq_factor)
     throw UserError("model.rope_scaling.low_freq_factor={} must be below model.rope_scaling.high_freq_factor={}",
                     scaling.low_freq_factor, scaling.high_freq_factor);
-  const bool asked = model.scale_positional_embedding || scaling.rope_type == RopeType::llama3;
-  if (asked && !model.scales_rotary())
-    throw UserError(
-        "{} scales rope, and model.position_embedding_type is not rope; remove one of the two",
-        model.scale_positional_embedding ? "model.scale_positional_embedding=true" : "model.rope_scaling.rope_type=llama3");
+  validate_rope_scaling(model);
   const int64_t turned = model.rotary_dims();
   if (model.position_embedding_type == PositionEmbedding::rope && (turned < 2 || turned % 2 != 0))
     throw UserError("model.rotary_percentage={} turns {} of {} dimensions of a head; rope needs an even number, at least 2",

@@ -34,6 +34,7 @@ Tree explicit_tree(const Settings& settings) {
   Settings worked_out = settings;
   worked_out.model.num_query_groups = settings.model.groups();
   worked_out.model.kv_channels = settings.model.head_width();
+  worked_out.model.rope_scaling.factor = settings.model.rope_factor();
   return to_tree(worked_out);
 }
 
@@ -70,11 +71,26 @@ double share_of_dims(double share, int64_t dims, int64_t head_width) {
 
 struct RotarySettings {
   double base = 10000, share = 1;
-  RopeScalingSettings scaling;
+  Tree scaling;  // model.rope_scaling, or null
 };
 
-// The keys of llama3 in rope_scaling and rope_parameters, which are those of model.rope_scaling.
-constexpr std::array kLlama3Keys = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"};
+// Keys of rope_scaling and rope_parameters, which are those of model.rope_scaling. A type has as many of them as it needs.
+constexpr std::array kScalingKeys = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"};
+
+struct ScalingType {
+  const char* name;
+  RopeType type;
+  size_t keys;  // of kScalingKeys, from the first
+};
+constexpr std::array kScalingTypes = {ScalingType{"default", RopeType::plain, 0}, ScalingType{"linear", RopeType::linear, 1},
+                                      ScalingType{"llama3", RopeType::llama3, kScalingKeys.size()}};
+
+const ScalingType& scaling_type_of(const json& name, const std::string& where) {
+  const auto found = std::ranges::find_if(kScalingTypes, [&](const ScalingType& type) { return name == type.name; });
+  if (found != kScalingTypes.end()) return *found;
+  throw UserError("{}={}: these scaled rotary positions are not supported; \"default\", \"linear\" and \"llama3\" are", where,
+                  json_excerpt(name));
+}
 
 double positive_number(const json& value, const std::string& where) {
   if (!value.is_number() || value.get<double>() <= 0)
@@ -82,28 +98,21 @@ double positive_number(const json& value, const std::string& where) {
   return value.get<double>();
 }
 
-// The type of rotary positions that rope_scaling or rope_parameters names, and its factors.
-RopeScalingSettings read_rope_scaling(const json& object, const std::string& where) {
-  RopeScalingSettings scaling;
-  std::string type = "default";
+// model.rope_scaling as rope_scaling or rope_parameters has it; null for plain rotary positions.
+Tree read_rope_scaling(const json& object, const std::string& where) {
+  ScalingType type = kScalingTypes[0];
   for (const char* key : {"type", "rope_type"})
-    if (object.contains(key)) {
-      if (object[key] != "default" && object[key] != "llama3")
-        throw UserError("{}.{}={}: these scaled rotary positions are not supported; \"default\" and \"llama3\" are", where, key,
-                        json_excerpt(object[key]));
-      type = object[key];
-    }
-  if (type == "default") return scaling;
-  std::array<double, kLlama3Keys.size()> values{};
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!object.contains(kLlama3Keys[i])) throw UserError("{}.{} is missing, which llama3 needs", where, kLlama3Keys[i]);
-    values[i] = positive_number(object[kLlama3Keys[i]], fmt::format("{}.{}", where, kLlama3Keys[i]));
+    if (object.contains(key)) type = scaling_type_of(object[key], fmt::format("{}.{}", where, key));
+  if (type.type == RopeType::plain) return {};
+  Tree scaling(Tree::Map{});
+  scaling.set("rope_type", Tree(std::string(type.name)));
+  for (size_t i = 0; i < type.keys; ++i) {
+    const char* key = kScalingKeys[i];
+    if (!object.contains(key)) throw UserError("{}.{} is missing, which {} needs", where, key, type.name);
+    positive_number(object[key], fmt::format("{}.{}", where, key));
+    scaling.set(key, tree_of(object[key], fmt::format("{}.{}", where, key)));
   }
-  return {.rope_type = RopeType::llama3,
-          .factor = values[0],
-          .low_freq_factor = values[1],
-          .high_freq_factor = values[2],
-          .original_max_position_embeddings = static_cast<int64_t>(std::min(values[3], 1e9))};
+  return scaling;
 }
 
 // rope_parameters; before it there was, under keys of the family, the base and the share, and rope_scaling for the rest.
@@ -119,8 +128,8 @@ RotarySettings read_rotary(const HfFamily& family, const json& config, const std
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) continue;
     if (!found->is_object()) throw UserError("{}: {}={} is not an object", where, key, json_excerpt(*found));
-    if (const auto scaling = read_rope_scaling(*found, fmt::format("{}: {}", where, key)); scaling.rope_type != RopeType::plain)
-      rotary.scaling = scaling;
+    if (Tree scaling = read_rope_scaling(*found, fmt::format("{}: {}", where, key)); scaling.is_map())
+      rotary.scaling = std::move(scaling);
     for (const auto& [name, value] : found->items())
       if (value.is_object())
         throw UserError("{}: {}.{}: rotary positions that differ by layer are not supported", where, key, name);
@@ -130,6 +139,20 @@ RotarySettings read_rotary(const HfFamily& family, const json& config, const std
   if (family.rotary.share == nullptr && rotary.share != 1)
     throw UserError("{}: partial_rotary_factor={}: {} models turn whole heads", where, rotary.share, family.name);
   return rotary;
+}
+
+// Adds to rope_parameters, and writes rope_scaling, which transformers before 5 reads; before 4.43 it called the type "type",
+// knew of linear only, and refused a third key.
+void write_rope_scaling(RopeType asked, const Tree& settings, nlohmann::ordered_json& config) {
+  const ScalingType& type = *std::ranges::find(kScalingTypes, asked, &ScalingType::type);
+  if (type.keys == 0) return;
+  nlohmann::ordered_json factors;
+  for (size_t i = 0; i < type.keys; ++i)
+    factors[kScalingKeys[i]] = scalar_json(*settings.find(std::string("model.rope_scaling.") + kScalingKeys[i]));
+  config["rope_scaling"] = {{asked == RopeType::linear ? "type" : "rope_type", type.name}};
+  config["rope_scaling"].update(factors);
+  config["rope_parameters"]["rope_type"] = type.name;
+  config["rope_parameters"].update(factors);
 }
 
 HasBias read_bias(const json& config, const char* key, HasBias absent, const std::string& where) {
@@ -216,12 +239,7 @@ nlohmann::ordered_json write_hf_config(const HfModel& model, const ConfigFacts& 
     const ModelSettings& m = model.settings.model;
     config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", m.rotary_base}};
     config[keys.base] = m.rotary_base;
-    if (m.scales_rotary()) {
-      nlohmann::ordered_json scaling = {{"rope_type", "llama3"}};
-      for (const char* key : kLlama3Keys) scaling[key] = scalar_json(*settings.find(std::string("model.rope_scaling.") + key));
-      config["rope_scaling"] = scaling;  // what transformers before 5 reads
-      config["rope_parameters"].update(scaling);
-    }
+    write_rope_scaling(m.rope_type(), settings, config);
     if (keys.share != nullptr)
       config["rope_parameters"]["partial_rotary_factor"] = config[keys.share] =
           share_of_dims(m.rotary_percentage, m.rotary_dims(), m.head_width());
@@ -251,11 +269,10 @@ HfModel read_hf_config(const std::string& text, const std::string& where) try {
     else if (value != row.absent)
       throw UserError("{}={} is not supported; only {} is", key, json_excerpt(value), json_text(row.absent, kOneLine));
   }
-  RopeScalingSettings rope_scaling;
   recipe.set("model.encoder_seq_length", *recipe.find("model.max_position_embeddings"));
   if (family.rotary.base != nullptr) {
     const RotarySettings rotary = read_rotary(family, config, where);
-    rope_scaling = rotary.scaling;
+    if (rotary.scaling.is_map()) recipe.set("model.rope_scaling", rotary.scaling);
     recipe.set("model.rotary_base", Tree(rotary.base));
     recipe.set("model.rotary_percentage", Tree(rotary.share));
     model.attention_bias = read_bias(config, "attention_bias", is_llama(family) ? HasBias::no : HasBias::yes, where);
@@ -269,7 +286,6 @@ HfModel read_hf_config(const std::string& text, const std::string& where) try {
     ModelSettings& m = model.settings.model;
     const auto dims = static_cast<int64_t>(static_cast<double>(m.head_width()) * m.rotary_percentage);
     m.rotary_percentage = share_of_dims(m.rotary_percentage, dims, m.head_width());
-    m.rope_scaling = rope_scaling;
     validate(model.settings);
   } catch (const UserError& error) {
     throw UserError("{}: {}", where, error.what());

@@ -9,8 +9,15 @@ namespace {
 bool rotates(const Context& context) { return context.model.position_embedding_type == PositionEmbedding::rope; }
 
 RotaryScaling scaling_of(const ModelSettings& model) {
-  if (!model.scales_rotary()) return {};
   const RopeScalingSettings& s = model.rope_scaling;
+  switch (model.rope_type()) {
+    case RopeType::plain:
+      return {};
+    case RopeType::linear:
+      return {.linear = model.rope_factor()};
+    case RopeType::llama3:
+      break;
+  }
   return {.factor = s.factor,
           .low_factor = s.low_freq_factor,
           .high_factor = s.high_freq_factor,

@@ -82,6 +82,16 @@ TEST(RotaryFrequency, IsThatOfLlama3) {
     EXPECT_NEAR(rotary_frequency(500000, static_cast<int64_t>(i), 128, llama3) / kOfTransformers[i], 1, 2e-6) << i;
 }
 
+// Positions divided by the factor, before or after the scaling of Llama 3.1.
+TEST(RotaryFrequency, LinearDividesEveryFrequency) {
+  for (const RotaryScaling& other : {RotaryScaling{}, RotaryScaling{.factor = 8}})
+    for (const int64_t i : {0, 1, 31, 63}) {
+      RotaryScaling both = other;
+      both.linear = 2.5;
+      EXPECT_EQ(rotary_frequency(10000, i, 128, both), rotary_frequency(10000, i, 128, other) / 2.5) << i;
+    }
+}
+
 TEST(RotaryFrequency, WithoutAFactorIsThePower) {
   for (const int64_t i : {0, 1, 63})
     EXPECT_EQ(rotary_frequency(10000, i, 128, {}), std::pow(10000.0, -2.0 * static_cast<double>(i) / 128.0));

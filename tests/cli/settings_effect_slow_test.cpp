@@ -113,6 +113,7 @@ const Effect kEffects[] = {
     {"model.rotary_percentage", "0.5", kRope},
     {"model.rotary_base", "100", kRope},
     {"model.scale_positional_embedding", "true", kMiddleRope},
+    {"model.seq_len_interpolation_factor", "2", kRope},
     {"model.rope_scaling.rope_type", "llama3", kMiddleRope},
     {"model.rope_scaling.factor", "2", kScaledRope},
     {"model.rope_scaling.low_freq_factor", "1.5", kScaledRope},

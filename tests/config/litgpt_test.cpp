@@ -68,15 +68,29 @@ TEST_F(Litgpt, EveryNameResolvesOrSaysWhichBlockIsMissing) {
     else
       EXPECT_TRUE(error.starts_with(name + ": this model of LitGPT has ")) << error;
   }
-  EXPECT_EQ(resolved, 81 - 8 + 9);  // of the registry all but 8; and of the later models those with the same blocks
+  EXPECT_EQ(resolved, 81 - 3 + 9);  // of the registry all but 3; and of the later models those with the same blocks
   const auto error = [](const char* name) { return user_error_of([&] { resolve_recipe(name, {}); }); };
   EXPECT_NE(error("falcon-7b").find("one norm for attention and MLP"), std::string::npos);
   EXPECT_NE(error("phi-1_5").find("a bias in the output layer"), std::string::npos);
-  EXPECT_NE(error("longchat-7b-16k").find("condensed rotary positions"), std::string::npos);
   EXPECT_NE(error("Mixtral-8x7B-v0.1").find("mixture of experts (MoE)"), std::string::npos);
   EXPECT_NE(error("falcon-rw-1b").find("ALiBi"), std::string::npos);
   EXPECT_NE(error("Gemma-2-9b").find("sliding window attention"), std::string::npos);
   EXPECT_NE(error("pythia-70n").find("did you mean pythia-70m?"), std::string::npos);
+}
+
+// The ratio is what positions are divided by.
+TEST_F(Litgpt, CondensedRope) {
+  const std::pair<const char*, double> cases[] = {{"vicuna-7b-v1.5-16k", 4},
+                                                  {"vicuna-13b-v1.5-16k", 4},
+                                                  {"longchat-7b-16k", 8},
+                                                  {"longchat-13b-16k", 8},
+                                                  {"LLaMA-2-7B-32K", 8}};
+  for (const auto& [name, ratio] : cases) {
+    const ModelSettings model = resolve_recipe(name, {}).settings.model;
+    EXPECT_EQ(model.rope_type(), RopeType::linear) << name;
+    EXPECT_EQ(model.rope_factor(), ratio) << name;
+  }
+  EXPECT_EQ(resolve_recipe("vicuna-7b-v1.5", {}).settings.model.rope_type(), RopeType::plain);
 }
 
 constexpr const char* kPretrain = R"(
@@ -161,6 +175,20 @@ model_config: {name: stories15M, hf_config: {}, scale_embeddings: false, block_s
     const std::string file = folder.write("wrong.yaml", base + config + "\n");
     return user_error_of([&] { resolve_recipe(file, {}); });
   };
+  const auto scaling = [&](const std::string& adjustments) {
+    const std::string file = folder.write("scaled.yaml", base + "model_config: {rope_adjustments: " + adjustments + "}\n");
+    return resolve_recipe(file, {}).settings.model;
+  };
+  const ModelSettings llama3 = scaling("{factor: 32.0, low_freq_factor: 2.0, high_freq_factor: 5.0, original_max_seq_len: 4096}");
+  EXPECT_EQ(llama3.rope_type(), RopeType::llama3);
+  EXPECT_EQ(llama3.rope_factor(), 32);
+  EXPECT_EQ(llama3.rope_scaling.low_freq_factor, 2);
+  EXPECT_EQ(llama3.rope_scaling.high_freq_factor, 5);
+  EXPECT_EQ(llama3.rope_scaling.original_max_position_embeddings, 4096);
+  EXPECT_EQ(scaling("{factor: 3.0}").rope_type(), RopeType::linear);
+  EXPECT_EQ(scaling("{factor: 3.0}").rope_factor(), 3);
+  EXPECT_NE(error("model_config: {rope_adjustments: {factor: 3.0, low_freq_factor: 2.0}}").find("expected the map of factor, or"),
+            std::string::npos);
   EXPECT_NE(error("model_config: {n_expert: 8}").find("mixture of experts (MoE)"), std::string::npos);
   EXPECT_TRUE(error("model_config: {n_layers: 8}").starts_with("model_config.n_layers: unknown key; did you mean n_layer?"));
   EXPECT_TRUE(

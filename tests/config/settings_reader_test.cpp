@@ -51,7 +51,7 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
   num_attention_heads: 28, num_query_groups: 29, kv_channels: 30, vocab_size: 31, make_vocab_size_divisible_by: 32,
   init_method_std: 0.33, use_scaled_init_method: false, hidden_dropout: 0.34, attention_dropout: 0.35, normalization: rmsnorm,
   layernorm_zero_centered_gamma: true, layernorm_epsilon: 0.36, do_layer_norm_weight_decay: true, position_embedding_type: rope,
-  rotary_percentage: 0.37, rotary_base: 38.0, scale_positional_embedding: true,
+  rotary_percentage: 0.37, rotary_base: 38.0, scale_positional_embedding: true, seq_len_interpolation_factor: 65.0,
   rope_scaling: {rope_type: llama3, factor: 61.0, low_freq_factor: 62.0, high_freq_factor: 63.0, original_max_position_embeddings: 64},
   activation: gelu_erf, bias: false, share_embeddings_and_output_weights: false,
   parallel_residual: true, activations_checkpoint_granularity: full, activations_checkpoint_method: block,
@@ -114,6 +114,7 @@ TEST(SettingsReader, NullStandsForWhatNemoMeansByIt) {
   EXPECT_EQ(settings_with("model.activations_checkpoint_method", "null").model.activations_checkpoint_method,
             RecomputeMethod::uniform);
   EXPECT_EQ(settings_with("model.activations_checkpoint_num_layers", "null").model.activations_checkpoint_num_layers, 1);
+  EXPECT_EQ(settings_with("model.seq_len_interpolation_factor", "null").model.seq_len_interpolation_factor, 1);
   EXPECT_EQ(settings_with("trainer.gradient_clip_val", "null").trainer.gradient_clip_val, 0);
   EXPECT_EQ(settings_with("trainer.max_time", "null").trainer.max_time, 0);
   EXPECT_EQ(settings_with("exp_manager.exp_dir", "null").exp_manager.exp_dir, "runs");

@@ -43,6 +43,26 @@ TEST(HfConfig, RotaryPositionsOldAndNew) {
   EXPECT_EQ(read(R"({"model_type": "llama", "rope_theta": 500000.0})").rotary_base, 500000);
 }
 
+// Under the names of every release, and back: releases before 4.43 refuse a third key in rope_scaling.
+TEST(HfConfig, LinearScaling) {
+  for (const char* text : {R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 4}})",
+                           R"({"model_type": "llama", "rope_scaling": {"rope_type": "linear", "factor": 4.0}})",
+                           R"({"model_type": "gpt_neox", "rope_parameters": {"rope_type": "linear", "factor": 4.0}})"}) {
+    const ModelSettings model = read(text);
+    EXPECT_EQ(model.rope_type(), RopeType::linear) << text;
+    EXPECT_EQ(model.rope_factor(), 4) << text;
+  }
+  Settings nemo = read_hf_config(R"({"model_type": "llama"})", "c").settings;
+  nemo.model.seq_len_interpolation_factor = 2.5;
+  const auto written = write_hf_config(hf_model_of(nemo), {});
+  EXPECT_EQ(written["rope_scaling"], nlohmann::ordered_json::parse(R"({"type": "linear", "factor": 2.5})"));
+  EXPECT_EQ(written["rope_parameters"]["rope_type"], "linear");
+  EXPECT_EQ(written["rope_parameters"]["factor"], 2.5);
+  const ModelSettings again = read(written.dump());
+  EXPECT_EQ(again.rope_type(), RopeType::linear);
+  EXPECT_EQ(again.rope_factor(), 2.5);
+}
+
 // 0.29 * 100 falls just below 29, and transformers cuts it off.
 TEST(HfConfig, TurnsAsManyDimensionsAsTransformers) {
   const HfModel model =
@@ -93,9 +113,12 @@ TEST(HfConfig, RefusesInOneLine) {
   refused(R"({"model_type": "gpt2", "activation_function": "relu"})", {"activation_function=\"relu\"", "gelu_new"});
   refused(R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})",
           {"scale_attn_by_inverse_layer_idx=true", "false"});
-  refused(R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}})", {"rope_scaling.type=\"linear\""});
+  refused(R"({"model_type": "llama", "rope_scaling": {"type": "dynamic", "factor": 2.0}})", {"rope_scaling.type=\"dynamic\""});
+  refused(R"({"model_type": "llama", "rope_scaling": {"type": "linear"}})", {"rope_scaling.factor is missing, which linear"});
+  refused(R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 0.5}})", {"model.rope_scaling.factor=0.5"});
+  refused(R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": [2]}})", {"rope_scaling.factor=[2]"});
   refused(R"({"model_type": "llama", "rope_parameters": {"rope_type": "yarn", "rope_theta": 5e5}})",
-          {"rope_parameters.rope_type=\"yarn\"", "default", "llama3"});
+          {"rope_parameters.rope_type=\"yarn\"", "default", "linear", "llama3"});
   refused(R"({"model_type": "llama", "rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5}})",
           {"rope_parameters.factor is missing"});
   refused(R"({"model_type": "llama", "rope_parameters": {"full_attention": {"rope_type": "default"}}})", {"full_attention"});

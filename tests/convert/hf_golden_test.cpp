@@ -35,7 +35,7 @@ TEST_P(HfGolden, ExportedAgainItIsTheSame) {
   EXPECT_EQ(to_yaml(first), to_yaml(second));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, HfGolden, testing::Values("gpt2", "gpt_neox", "llama", "llama3"),
+INSTANTIATE_TEST_SUITE_P(Families, HfGolden, testing::Values("gpt2", "gpt_neox", "llama", "llama3", "linear"),
                          [](const auto& test) { return std::string(test.param); });
 
 // bf16 weights go through f32 masters and back without a change.

@@ -51,6 +51,7 @@ GOLDEN = {
     'gpt_neox': (gpt_neox(), torch.float16, '1GB'),
     'llama': (llama(), torch.bfloat16, '12KB'),
     'llama3': (llama(head_dim=16, rope_parameters=LLAMA3), torch.bfloat16, '1GB'),
+    'linear': (llama(rope_parameters={'rope_type': 'linear', 'rope_theta': 500.0, 'factor': 2.5}), torch.bfloat16, '1GB'),
 }
 MODELS = {
     'gpt2_untied': (gpt2(tie_word_embeddings=False, activation_function='gelu'), torch.float32, '20KB'),
@@ -58,6 +59,8 @@ MODELS = {
     'neox_sequential': (gpt_neox(use_parallel_residual=False, hidden_act='gelu_new', layer_norm_eps=1e-3), torch.float32, '1GB'),
     'neox_whole_heads': (gpt_neox(rope_parameters={'rope_type': 'default', 'rope_theta': 500.0, 'partial_rotary_factor': 1.0}),
                          torch.float32, '1GB'),
+    'neox_linear': (gpt_neox(rope_parameters={'rope_type': 'linear', 'rope_theta': 500.0, 'factor': 3.0,
+                                              'partial_rotary_factor': 0.5}), torch.float32, '1GB'),
     'neox_tied_without_bias': (gpt_neox(tie_word_embeddings=True, attention_bias=False), torch.float32, '1GB'),
     'llama_biases': (llama(attention_bias=True, mlp_bias=True), torch.float32, '1GB'),
     'llama_attention_bias': (llama(attention_bias=True, head_dim=6), torch.float32, '1GB'),

@@ -50,6 +50,16 @@ TEST_F(HfPeer, LoadsWhatWeExport) {
          as_llama(m);
          m.scale_positional_embedding = true, m.rope_scaling.original_max_position_embeddings = 40, m.rotary_base = 50;
        }},
+      {"linear",
+       [](ModelSettings& m) {
+         as_llama(m);
+         m.seq_len_interpolation_factor = 2.5, m.rotary_base = 50;
+       }},
+      {"neox_linear",
+       [](ModelSettings& m) {
+         as_neox(m);
+         m.rope_scaling.rope_type = RopeType::linear, m.rope_scaling.factor = 3;
+       }},
       {"llama_bias",
        [](ModelSettings& m) {
          as_llama(m);
