@@ -116,10 +116,6 @@ void require_device(const ModelSettings& model, const Backend& backend) {
   for (const auto& [asked, key] : {std::pair{model.cuda_graph == CudaGraph::yes, "model.enable_cuda_graph=true"},
                                    std::pair{model.profile.enabled, "model.nsys_profile.enabled=true"}})
     if (asked && !is_gpu) throw DoesNotFit("{} needs a GPU, and this run is on {}; use false", key, backend.description());
-  if (model.data.reset_attention_mask && is_gpu)
-    throw UserError(
-        "model.data.reset_attention_mask=true is not supported on GPUs, and this run is on {}; use false, or trainer.backend=cpu",
-        backend.description());
 }
 
 }  // namespace trireme

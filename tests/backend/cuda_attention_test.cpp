@@ -1,4 +1,5 @@
-// The dropout of attention on a GPU, which cuDNN draws: the same in forward and backward, of the right size, and repeatable.
+// The dropout of attention on a GPU, which cuDNN draws: the same in forward and backward, of the right size, and repeatable; with
+// documents that do not see each other too.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -61,6 +62,7 @@ class CudaAttentionDropout : public testing::Test {
                          .key_length = T,
                          .scale = 0.125f,
                          .dropout = dropout,
+                         .document_starts = starts_,
                          .out = out_,
                          .lse = lse_});
   }
@@ -71,6 +73,7 @@ class CudaAttentionDropout : public testing::Test {
                           .key_length = T,
                           .scale = 0.125f,
                           .dropout = dropout,
+                          .document_starts = starts_,
                           .out = out_,
                           .lse = lse_,
                           .d_out = d_out_,
@@ -83,10 +86,23 @@ class CudaAttentionDropout : public testing::Test {
   std::unique_ptr<Backend> backend_;
   std::vector<Memory> memory_;
   Tensor qkv_, d_out_, keys_, out_, lse_, d_qkv_;
+  Tensor starts_;  // of documents, or absent
 };
 
+class CudaAttentionDropoutInDocuments : public CudaAttentionDropout, public testing::WithParamInterface<int32_t> {
+ protected:
+  void SetUp() override {
+    CudaAttentionDropout::SetUp();
+    if (IsSkipped() || GetParam() == 0) return;
+    const Tensor starts = host_.integers({B * T}, 0, 1);
+    for (int64_t i = 0; i < B * T; ++i) starts.as<int32_t>()[i] = narrow<int32_t>(i % T / GetParam() * GetParam());
+    starts_ = upload(starts);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Lengths, CudaAttentionDropoutInDocuments, testing::Values(0, 24));
+
 // The output is linear in the values, so <d_v, v> = <d_out, out>, but only if both directions drop the same probabilities.
-TEST_F(CudaAttentionDropout, BackwardDropsWhatForwardDropped) {
+TEST_P(CudaAttentionDropoutInDocuments, BackwardDropsWhatForwardDropped) {
   forward(dropout(0.3f));
   backward(dropout(0.3f));
   const auto qkv = values(qkv_), d_qkv = values(d_qkv_), out = values(out_), d_out = values(d_out_);

@@ -33,5 +33,11 @@ std::vector<Contestant> cuda_contestants() {
 TRIREME_OPS(TRIREME_PARITY_TEST)
 #undef TRIREME_PARITY_TEST
 
+TEST(CudaParity, AttentionWithinDocuments) {
+  SKIP_WITHOUT_GPU();
+  Parity parity(cuda_contestants());
+  check_documents(parity);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -12,15 +12,16 @@ struct AttentionShape {
   CausalMask causal;
   int64_t first_key = 0;
 };
-// One token; odd sizes; keys from the middle of a sequence; several blocks of queries and keys; grouped queries; a cache that is
-// longer than the queries.
+// One token; odd sizes; keys from the middle of a sequence; several blocks of queries and keys, not whole and whole; grouped
+// queries; a cache that is longer than the queries.
 inline constexpr AttentionShape kAttentions[] = {
-    {1, 1, 1, 1, 1, 1, 5, CausalMask::yes},       {2, 3, 3, 3, 2, 2, 16, CausalMask::yes},
-    {1, 17, 17, 17, 4, 2, 33, CausalMask::yes},   {1, 130, 130, 130, 2, 2, 64, CausalMask::yes},
-    {2, 33, 33, 33, 3, 1, 32, CausalMask::no},    {1, 130, 130, 130, 4, 1, 8, CausalMask::no},
-    {2, 1, 40, 29, 4, 2, 16, CausalMask::yes},    {1, 7, 150, 141, 2, 1, 64, CausalMask::yes},
-    {1, 5, 20, 9, 2, 2, 24, CausalMask::no},      {1, 70, 70, 70, 1, 1, 128, CausalMask::yes},
-    {2, 20, 20, 20, 2, 1, 16, CausalMask::no, 68}};
+    {1, 1, 1, 1, 1, 1, 5, CausalMask::yes},        {2, 3, 3, 3, 2, 2, 16, CausalMask::yes},
+    {1, 17, 17, 17, 4, 2, 33, CausalMask::yes},    {1, 130, 130, 130, 2, 2, 64, CausalMask::yes},
+    {2, 33, 33, 33, 3, 1, 32, CausalMask::no},     {1, 130, 130, 130, 4, 1, 8, CausalMask::no},
+    {2, 1, 40, 29, 4, 2, 16, CausalMask::yes},     {1, 7, 150, 141, 2, 1, 64, CausalMask::yes},
+    {1, 5, 20, 9, 2, 2, 24, CausalMask::no},       {1, 70, 70, 70, 1, 1, 128, CausalMask::yes},
+    {2, 20, 20, 20, 2, 1, 16, CausalMask::no, 68}, {2, 64, 64, 64, 4, 2, 32, CausalMask::yes},
+    {1, 192, 192, 192, 2, 1, 64, CausalMask::yes}};
 
 inline std::string describe(const AttentionShape& s, float probability) {
   return fmt::format("B={} Tq={} Tk={} keys={} H={} G={} D={} causal {} dropout {}", s.B, s.Tq, s.Tk, s.key_length, s.H, s.G, s.D,
@@ -109,21 +110,21 @@ inline void check(Parity& parity, Case<AttentionBackward>) {
       }
 }
 
-// Where the document of each query starts: not falling within a sequence, and never after the query, if keys begin at
-// `first_key`.
+// Where the document of each query starts: not falling within a sequence, and with the causal mask never after the query. Without
+// it the keys are a part of the sequence, and later queries may see none of them.
 inline Tensor make_document_starts(HostTensors& tensors, const AttentionShape& s) {
   const Tensor starts = tensors.integers({s.B * s.Tq}, 0, 4);
   int32_t* values = starts.as<int32_t>();
   for (int64_t i = 0; i < s.B * s.Tq; ++i) {
-    const int64_t place = i % s.Tq + s.key_length - s.Tq;
+    const int64_t place = s.causal == CausalMask::yes ? i % s.Tq + s.key_length - s.Tq : 2 * (i % s.Tq);
     const bool begins = values[i] == 0 && place >= 0;
     const int32_t before = i % s.Tq == 0 ? 0 : values[i - 1];
-    values[i] = begins ? static_cast<int32_t>(s.first_key + std::min(place, s.key_length - 1)) : before;
+    values[i] = begins ? static_cast<int32_t>(s.first_key + std::min(place, s.key_length)) : before;
   }
   return starts;
 }
 
-// Documents side by side in a sequence, forward and backward. Not part of the cases of the ops, because not every backend has it.
+// Documents side by side in a sequence, forward and backward.
 inline void check_documents(Parity& parity) {
   for (const DType act : kActDTypes)
     for (const AttentionShape& shape : kAttentions)

@@ -119,18 +119,16 @@ class NamedGpu final : public ForwardingBackend {
   std::string description() const override { return "cuda: GPU X"; }
 };
 
-TEST(FitTest, WhatAGpuDoesNotDoIsSaidBeforeTheRun) {
+TEST(FitTest, WhatNeedsAGpuIsSaidBeforeTheRun) {
   CpuBackend cpu(1);
   const NamedGpu gpu(cpu);
   ModelSettings model;
-  require_device(model, gpu);
-  model.data.reset_position_ids = model.data.eod_mask_loss = true;
-  require_device(model, gpu);
-  model.data.reset_attention_mask = true;
-  require_device(model, cpu);
-  EXPECT_EQ(user_error_of([&] { require_device(model, gpu); }),
-            "model.data.reset_attention_mask=true is not supported on GPUs, and this run is on cuda: GPU X; use false, or "
-            "trainer.backend=cpu");
+  model.data.reset_position_ids = model.data.reset_attention_mask = model.data.eod_mask_loss = true;
+  EXPECT_EQ(user_error_of([&] { require_device(model, cpu), require_device(model, gpu); }), "");
+  model.cuda_graph = CudaGraph::yes;
+  EXPECT_EQ(user_error_of([&] { require_device(model, gpu); }), "");
+  EXPECT_EQ(user_error_of([&] { require_device(model, cpu); }),
+            "model.enable_cuda_graph=true needs a GPU, and this run is on " + cpu.description() + "; use false");
 }
 
 }  // namespace

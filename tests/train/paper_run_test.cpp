@@ -116,5 +116,17 @@ TEST_F(PaperRunTest, GpusAreKnownByNameAndFromTheRecipe) {
   EXPECT_TRUE(user_error_of([] { find_gpu("h1000"); }).starts_with("--gpu h1000: not known; use h100-80, "));
 }
 
+TEST(PaperGpu, AttentionWithinDocumentsHasABias) {
+  constexpr int64_t B = 3, T = 128, H = 4, D = 16;
+  const Tensor out{nullptr, DType::bf16, {B, T, H, D}}, lse{nullptr, DType::f32, {B, H, T}};
+  AttentionForward forward{.key_length = T, .out = out, .lse = lse};
+  AttentionBackward backward{.key_length = T, .lse = lse, .d_out = out};
+  const int64_t before = PaperGpu().scratch_bytes(backward);
+  EXPECT_EQ(PaperGpu().scratch_bytes(forward), 0);
+  forward.document_starts = backward.document_starts = {nullptr, DType::i32, {B * T}};
+  EXPECT_EQ(PaperGpu().scratch_bytes(forward), 2 * B * T * T);
+  EXPECT_EQ(PaperGpu().scratch_bytes(backward), before + 2 * B * T * T);
+}
+
 }  // namespace
 }  // namespace trireme

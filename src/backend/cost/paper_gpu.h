@@ -24,8 +24,9 @@ class PaperGpu final : public Backend {
   // of 64.
   int64_t scratch_bytes(const AttentionBackward& op) const override {
     const int64_t tile = op.d_out.shape[3] > 64 ? 256 : 128, tiles = ceil_div(op.key_length, tile);
-    return tiles * op.d_out.count() * size_of(DType::f32) + 8 * op.lse.count() * size_of(DType::f32);
+    return tiles * op.d_out.count() * size_of(DType::f32) + 8 * op.lse.count() * size_of(DType::f32) + bias_bytes(op);
   }
+  int64_t scratch_bytes(const AttentionForward& op) const override { return bias_bytes(op); }
 
   void set_scratch(Stream, Tensor) override {}
   Event record(Stream stream, const char* name) override { return {name, stream, 0}; }
@@ -42,6 +43,11 @@ class PaperGpu final : public Backend {
   std::string description() const override { return "a GPU on paper"; }
 
  private:
+  // What keeps documents apart: [B,1,T,T] in bf16.
+  template <class Op>
+  static int64_t bias_bytes(const Op& op) {
+    return op.document_starts.count() * op.key_length * size_of(DType::bf16);
+  }
   static constexpr int64_t kGemmWorkspace = int64_t{32} << 20;
 };
 

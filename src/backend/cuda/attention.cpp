@@ -6,7 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "backend/cuda/attention_seed.h"
+#include "backend/cuda/attention_inputs.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/plain_attention.h"
@@ -18,13 +18,19 @@ namespace fe = cudnn_frontend;
 using TensorHandle = std::shared_ptr<fe::graph::Tensor_attributes>;
 using TensorPack = std::unordered_map<int64_t, void*>;
 
+constexpr int64_t kTile = 64;  // positions in a block of cuDNN's kernels
+
 // Names of the graph's tensors.
-enum Id : int64_t { kQ = 1, kK, kV, kOut, kStats, kDOut, kDQ, kDK, kDV, kSeed, kOffset };
+enum Id : int64_t { kQ = 1, kK, kV, kOut, kStats, kDOut, kDQ, kDK, kDV, kSeed, kOffset, kBias };
 
 struct Problem {
   int64_t B, T, H, G, D, packed_heads;
   bool causal;
   float scale, dropout;
+  bool documents;
+
+  // A bias [B,1,T,T] keeps documents apart.
+  int64_t bias_bytes() const { return documents ? B * T * T * size_of(DType::bf16) : 0; }
   auto operator<=>(const Problem&) const = default;
 };
 
@@ -39,15 +45,19 @@ Problem problem_of(const Op& op) {
           .packed_heads = packed.shape[2],
           .causal = op.causal == CausalMask::yes,
           .scale = op.scale,
-          .dropout = op.dropout.probability};
+          .dropout = op.dropout.probability,
+          .documents = static_cast<bool>(op.document_starts)};
 }
 
+// Documents only with the causal mask, where every query sees a key: itself. And in whole tiles, so that the bias is read in
+// whole accesses.
 template <class Op>
 bool served(const Op& op) {
   const Tensor& packed = op.q.packed;
   const int64_t D = packed.shape[3];
   return packed.dtype == DType::bf16 && D % 8 == 0 && D <= 128 && op.k.packed.shape == packed.shape &&
-         op.v.packed.shape == packed.shape && op.key_length == packed.shape[1] && op.first_key == 0;
+         op.v.packed.shape == packed.shape && op.key_length == packed.shape[1] && op.first_key == 0 &&
+         (!op.document_starts || (op.causal == CausalMask::yes && packed.shape[1] % kTile == 0));
 }
 
 void check(fe::error_t error, const char* what) {
@@ -57,10 +67,12 @@ void check(fe::error_t error, const char* what) {
 struct CachedGraph {
   fe::graph::Graph graph;
   int64_t workspace = 0;
+  int64_t bias_bytes = 0;
 
-  // Where the seed and offset of dropout are: behind the graph's own workspace.
+  // The seed and offset of dropout, and the bias, are after the graph's own workspace.
   int64_t seeds_at() const { return round_up(workspace, 256); }
-  int64_t bytes() const { return seeds_at() + 2 * size_of(DType::i64); }
+  int64_t bias_at() const { return round_up(seeds_at() + 2 * size_of(DType::i64), 256); }
+  int64_t bytes() const { return bias_at() + bias_bytes; }
 };
 
 TensorHandle heads(fe::graph::Graph& graph, Id id, const Problem& s, int64_t count, int64_t packed) {
@@ -82,8 +94,14 @@ TensorHandle seed(fe::graph::Graph& graph, Id id) {
                           .set_data_type(fe::DataType_t::INT64));
 }
 
-std::unique_ptr<CachedGraph> new_graph() {
+TensorHandle bias(fe::graph::Graph& graph, const Problem& s) {
+  return graph.tensor(
+      fe::graph::Tensor_attributes().set_uid(kBias).set_dim({s.B, 1, s.T, s.T}).set_stride({s.T * s.T, s.T * s.T, s.T, 1}));
+}
+
+std::unique_ptr<CachedGraph> new_graph(const Problem& s) {
   auto made = std::make_unique<CachedGraph>();
+  made->bias_bytes = s.bias_bytes();
   made->graph.set_io_data_type(fe::DataType_t::BFLOAT16)
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -100,13 +118,14 @@ void finish(CachedGraph& made, cudnnHandle_t handle) {
 }
 
 std::unique_ptr<CachedGraph> build_forward(const Problem& s, cudnnHandle_t handle) {
-  auto made = new_graph();
+  auto made = new_graph(s);
   fe::graph::Graph& graph = made->graph;
   const TensorHandle q = heads(graph, kQ, s, s.H, s.packed_heads), k = heads(graph, kK, s, s.G, s.packed_heads),
                      v = heads(graph, kV, s, s.G, s.packed_heads);
   auto options = fe::graph::SDPA_attributes().set_name("attention_forward").set_generate_stats(true).set_attn_scale(s.scale);
   options.set_causal_mask(s.causal);
   if (s.dropout > 0) options.set_dropout(s.dropout, seed(graph, kSeed), seed(graph, kOffset));
+  if (s.documents) options.set_bias(bias(graph, s));
   auto [out, stats] = graph.sdpa(q, k, v, options);
   set_heads(out, kOut, s, s.H, s.H);
   stats->set_output(true).set_uid(kStats).set_data_type(fe::DataType_t::FLOAT);
@@ -115,7 +134,7 @@ std::unique_ptr<CachedGraph> build_forward(const Problem& s, cudnnHandle_t handl
 }
 
 std::unique_ptr<CachedGraph> build_backward(const Problem& s, cudnnHandle_t handle) {
-  auto made = new_graph();
+  auto made = new_graph(s);
   fe::graph::Graph& graph = made->graph;
   const TensorHandle q = heads(graph, kQ, s, s.H, s.packed_heads), k = heads(graph, kK, s, s.G, s.packed_heads),
                      v = heads(graph, kV, s, s.G, s.packed_heads);
@@ -128,6 +147,7 @@ std::unique_ptr<CachedGraph> build_backward(const Problem& s, cudnnHandle_t hand
   auto options = fe::graph::SDPA_backward_attributes().set_name("attention_backward").set_attn_scale(s.scale);
   options.set_causal_mask(s.causal).set_deterministic_algorithm(true);
   if (s.dropout > 0) options.set_dropout(s.dropout, seed(graph, kSeed), seed(graph, kOffset));
+  if (s.documents) options.set_bias(bias(graph, s));
   auto [d_q, d_k, d_v] = graph.sdpa_backward(q, k, v, out, d_out, stats, options);
   set_heads(d_q, kDQ, s, s.H, s.packed_heads);
   set_heads(d_k, kDK, s, s.G, s.packed_heads);
@@ -157,12 +177,18 @@ struct Attention::Graphs {
     return *graph;
   }
 
-  void execute(CachedGraph& graph, TensorPack& tensors, const Dropout& dropout, void* workspace, cudaStream_t stream) {
-    if (dropout.active()) {
+  template <class Op>
+  void execute(const Op& op, TensorPack& tensors, void* workspace, cudaStream_t stream) {
+    CachedGraph& graph = of(op);
+    if (op.dropout.active()) {
       auto* seeds = reinterpret_cast<int64_t*>(static_cast<char*>(workspace) + graph.seeds_at());
-      write_attention_seed(dropout, seeds, stream);
+      write_attention_seed(op.dropout, seeds, stream);
       tensors[kSeed] = seeds;
       tensors[kOffset] = seeds + 1;
+    }
+    if (op.document_starts) {
+      tensors[kBias] = static_cast<char*>(workspace) + graph.bias_at();
+      write_document_bias(op.document_starts, problem_of(op).T, tensors[kBias], stream);
     }
     if (cudnnSetStream(handle, stream) != CUDNN_STATUS_SUCCESS) throw Failure("cuDNN: the stream could not be set");
     check(graph.graph.execute(handle, tensors, workspace), "execute");
@@ -188,14 +214,14 @@ int64_t Attention::workspace_bytes(const AttentionBackward& op) { return graphs_
 void Attention::run(const AttentionForward& op, void* workspace, cudaStream_t stream) {
   TensorPack tensors{
       {kQ, first_head(op.q)}, {kK, first_head(op.k)}, {kV, first_head(op.v)}, {kOut, op.out.data}, {kStats, op.lse.data}};
-  graphs_->execute(graphs_->of(op), tensors, op.dropout, workspace, stream);
+  graphs_->execute(op, tensors, workspace, stream);
 }
 
 void Attention::run(const AttentionBackward& op, void* workspace, cudaStream_t stream) {
   TensorPack tensors{{kQ, first_head(op.q)},    {kK, first_head(op.k)},    {kV, first_head(op.v)},
                      {kOut, op.out.data},       {kStats, op.lse.data},     {kDOut, op.d_out.data},
                      {kDQ, first_head(op.d_q)}, {kDK, first_head(op.d_k)}, {kDV, first_head(op.d_v)}};
-  graphs_->execute(graphs_->of(op), tensors, op.dropout, workspace, stream);
+  graphs_->execute(op, tensors, workspace, stream);
 }
 
 }  // namespace trireme::cuda
@@ -210,7 +236,6 @@ int64_t CudaBackend::scratch_bytes(const AttentionBackward& op) const {
 }
 
 void CudaBackend::run(Stream where, const AttentionForward& op) {
-  CHECK(!op.document_starts);  // refused before a run starts
   if (cuda::Attention::serves(op))
     attention_->run(op, scratch(scratch_bytes(op)), stream(where));
   else
@@ -219,7 +244,6 @@ void CudaBackend::run(Stream where, const AttentionForward& op) {
 }
 
 void CudaBackend::run(Stream where, const AttentionBackward& op) {
-  CHECK(!op.document_starts);
   if (cuda::Attention::serves(op))
     attention_->run(op, scratch(scratch_bytes(op)), stream(where));
   else

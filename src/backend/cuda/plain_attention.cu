@@ -1,4 +1,4 @@
-#include "backend/cuda/attention_seed.h"
+#include "backend/cuda/attention_inputs.h"
 #include "backend/cuda/kernel.cuh"
 #include "backend/cuda/plain_attention.h"
 
@@ -34,18 +34,29 @@ struct Problem {
   bool causal;
   float scale;
   DropoutArguments dropout;
+  const int32_t* document_starts;  // [B,Tq], or null
 
   template <class Op>
   static Problem of(const Op& op) {
     const Tensor& q = op.q.packed;
     CHECK(q.shape[3] <= kMostWidth);
-    return {q.shape[0],   q.shape[1],
-            op.q.count,   op.k.count,
-            q.shape[3],   op.key_length,
-            op.first_key, op.causal == CausalMask::yes,
-            op.scale,     DropoutArguments::of(op.dropout)};
+    return {.B = q.shape[0],
+            .Tq = q.shape[1],
+            .H = op.q.count,
+            .G = op.k.count,
+            .D = q.shape[3],
+            .key_length = op.key_length,
+            .first_key = op.first_key,
+            .causal = op.causal == CausalMask::yes,
+            .scale = op.scale,
+            .dropout = DropoutArguments::of(op.dropout),
+            .document_starts = data_of<const int32_t>(op.document_starts)};
   }
-  __device__ int64_t keys_seen(int64_t i) const { return causal ? min(key_length, i + key_length - Tq + 1) : key_length; }
+  // Query i of sequence b sees the keys from first_seen up to, but not with, end_seen.
+  __device__ int64_t first_seen(int64_t b, int64_t i) const {
+    return document_starts == nullptr ? 0 : max(int64_t{0}, document_starts[b * Tq + i] - first_key);
+  }
+  __device__ int64_t end_seen(int64_t i) const { return causal ? min(key_length, i + key_length - Tq + 1) : key_length; }
   __device__ float keep(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (dropout.row_keys == nullptr) return 1;
     const PhiloxBlock bits =
@@ -61,9 +72,9 @@ __global__ void forward_kernel(Problem p, Heads<const T> q, Heads<const T> k, He
   const int lane = threadIdx.x % kWarp;
   if (task >= p.B * p.H * p.Tq) return;
   const int64_t i = task % p.Tq, h = task / p.Tq % p.H, b = task / p.Tq / p.H, g = h / (p.H / p.G);
-  const int64_t seen = p.keys_seen(i);
+  const int64_t seen = p.end_seen(i);
   float largest = -INFINITY, sum = 0, result[kPerLane] = {};
-  for (int64_t first = 0; first < seen; first += kWarp) {
+  for (int64_t first = p.first_seen(b, i); first < seen; first += kWarp) {
     const int64_t j = first + lane;
     const float score = j < seen ? p.scale * dot(q.row(b, i, h), k.row(b, j, g), p.D) : -INFINITY;
     const float before = largest;
@@ -79,7 +90,8 @@ __global__ void forward_kernel(Problem p, Heads<const T> q, Heads<const T> k, He
     }
   }
   T* to = out + ((b * p.Tq + i) * p.H + h) * p.D;
-  for (int d = 0; d < kPerLane && lane + d * kWarp < p.D; ++d) to[lane + d * kWarp] = from_float<T>(result[d] / sum);
+  for (int d = 0; d < kPerLane && lane + d * kWarp < p.D; ++d)
+    to[lane + d * kWarp] = from_float<T>(sum > 0 ? result[d] / sum : 0);
   if (lane == 0) lse[(b * p.H + h) * p.Tq + i] = largest + logf(sum);
 }
 
@@ -110,9 +122,9 @@ __global__ void query_gradient_kernel(Gradients<T> grad, Heads<const T> q, Heads
   const int lane = threadIdx.x % kWarp;
   if (task >= p.B * p.H * p.Tq) return;
   const int64_t i = task % p.Tq, h = task / p.Tq % p.H, b = task / p.Tq / p.H, g = h / (p.H / p.G);
-  const int64_t seen = p.keys_seen(i);
+  const int64_t seen = p.end_seen(i);
   float result[kPerLane] = {};
-  for (int64_t first = 0; first < seen; first += kWarp) {
+  for (int64_t first = p.first_seen(b, i); first < seen; first += kWarp) {
     const float mine = first + lane < seen ? grad.at(q, k, v, b, h, g, i, first + lane).d_score : 0;
     for (int other = 0; other < kWarp && first + other < seen; ++other) {
       const float w = __shfl_sync(kAllLanes, mine, other);
@@ -135,9 +147,10 @@ __global__ void key_gradient_kernel(Gradients<T> grad, Heads<const T> q, Heads<c
   float key[kPerLane] = {}, value[kPerLane] = {};
   const int64_t first_query = p.causal ? max(int64_t{0}, j - (p.key_length - p.Tq)) : 0;
   for (int64_t h = g * (p.H / p.G); j < p.key_length && h < (g + 1) * (p.H / p.G); ++h)
-    for (int64_t first = first_query; first < p.Tq; first += kWarp) {
+    // Where a query sees no key this early, nor do those after it.
+    for (int64_t first = first_query; first < p.Tq && p.first_seen(b, first) <= j; first += kWarp) {
       typename Gradients<T>::Pair mine{};
-      if (first + lane < p.Tq) mine = grad.at(q, k, v, b, h, g, first + lane, j);
+      if (first + lane < p.Tq && p.first_seen(b, first + lane) <= j) mine = grad.at(q, k, v, b, h, g, first + lane, j);
       for (int other = 0; other < kWarp && first + other < p.Tq; ++other) {
         const float kept = __shfl_sync(kAllLanes, mine.kept, other), d_score = __shfl_sync(kAllLanes, mine.d_score, other);
         const T* query = q.row(b, first + other, h);
@@ -159,6 +172,21 @@ __global__ void seed_kernel(DropoutArguments dropout, int64_t* seeds) {
   seeds[0] = static_cast<int64_t>(dropout.seed ^ (uint64_t{dropout.site} << 32));
   seeds[1] = dropout.row_keys[0] * 4;  // a multiple of what one draw gives
 }
+
+struct DocumentBias {
+  const int32_t* starts;
+  int64_t keys;
+  device_bf16* bias;
+
+  template <int W>
+  __device__ void operator()(int64_t at) const {
+    const int64_t start = starts[at / keys], key = at % keys;
+    float values[W];
+#pragma unroll
+    for (int i = 0; i < W; ++i) values[i] = key + i >= start ? 0 : -1e30f;
+    Pack<device_bf16, W>::of(values).store(bias + at);
+  }
+};
 
 // A warp for each row of a head.
 template <class T>
@@ -208,6 +236,11 @@ void plain_attention_backward(const AttentionBackward& op, cudaStream_t stream) 
 void write_attention_seed(const Dropout& dropout, int64_t* seeds, cudaStream_t stream) {
   seed_kernel<<<1, 1, 0, stream>>>(DropoutArguments::of(dropout), seeds);
   check_launch("seed_kernel");
+}
+
+void write_document_bias(const Tensor& document_starts, int64_t T, void* bias, cudaStream_t stream) {
+  const DocumentBias body{data_of<const int32_t>(document_starts), T, static_cast<device_bf16*>(bias)};
+  for_each_pack<Pack<device_bf16>::kSize>(stream, document_starts.count() * T, body, "document_bias");
 }
 
 }  // namespace trireme::cuda
