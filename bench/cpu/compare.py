@@ -70,7 +70,7 @@ def arguments_of(command_line):
     parser.add_argument('--timeout', type=positive, default=1800, help='seconds for one run; default 1800')
     parser.add_argument('--minutes', type=positive, help='start no run after so many; what was measured until then is reported')
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme', help='default build/trireme')
-    parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py', help='the PyTorch program')
+    parser.add_argument('--peer', type=Path, default=ROOT / 'bench/peers/torch_gpt.py', help='the PyTorch program')
     parser.add_argument('--python', default=sys.executable, help='the Python that runs the peer')
     parser.add_argument('--commit', help='of the sources, where they are no git checkout')
     parser.add_argument('--name', help='of the report; default date and commit')

@@ -170,7 +170,7 @@ def arguments_of(command_line):
     parser.add_argument('--tune', action='store_true', help='let trireme compare plans of products in steps before anything is timed')
     parser.add_argument('--trace-ops', action=argparse.BooleanOptionalAction, default=True, help='where the time of our steps goes')
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme')
-    parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py', help='the PyTorch program')
+    parser.add_argument('--peer', type=Path, default=ROOT / 'bench/peers/torch_gpt.py', help='the PyTorch program')
     parser.add_argument('--python', default=sys.executable, help='the Python that runs the peer')
     parser.add_argument('--commit', help='of the sources, where they are no git checkout')
     parser.add_argument('--reports', type=Path, default=HERE / 'reports', help='where the report goes')

@@ -131,7 +131,7 @@ def arguments_of(command_line):
     parser.add_argument('--precision', default='bf16', help='ours')
     parser.add_argument('--peer-dtypes', type=words, default=['bf16', 'fp32'])
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme')
-    parser.add_argument('--peer', type=Path, default=ROOT / '../shared/peers/torch_gpt.py')
+    parser.add_argument('--peer', type=Path, default=ROOT / 'bench/peers/torch_gpt.py')
     parser.add_argument('--commit', help='of the sources, where they are no git checkout')
     parser.add_argument('--report', type=Path, help='the file to write')
     parser.add_argument('settings', nargs='*', help='of our recipe, e.g. model.fp8=true')
