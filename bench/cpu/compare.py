@@ -4,6 +4,9 @@
   bench/cpu/compare.py                                   all cases, three rounds; writes a report
   bench/cpu/compare.py --quick                           the small case once, in a few minutes; writes none
   bench/cpu/compare.py --cases 10m --precisions fp32 --cores 0-3
+  bench/cpu/compare.py --wait 30                         waits up to half an hour for a quiet machine
+
+A report is made on a quiet machine only. The rules of bench/README.md that a run breaks are named in its report.
 
 The Python that runs the peer needs torch; this script needs only the standard library.
 """
@@ -18,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import quiet
 import report
 from contestants import CASES, PEER_MODES, PRECISIONS, Limits, Peer, RunFailed, Trireme
 
@@ -69,11 +73,14 @@ def arguments_of(command_line):
     parser.add_argument('--cores', type=core_list, default=os.sched_getaffinity(0), help='e.g. 0-3; default all')
     parser.add_argument('--timeout', type=positive, default=1800, help='seconds for one run; default 1800')
     parser.add_argument('--minutes', type=positive, help='start no run after so many; what was measured until then is reported')
+    parser.add_argument('--wait', type=positive, default=1, help='minutes to wait for a quiet machine; default 1')
+    parser.add_argument('--busy', action='store_true', help='measure on a busy machine too; the report says that it cannot be cited')
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme', help='default build/trireme')
     parser.add_argument('--peer', type=Path, default=ROOT / 'bench/peers/torch_gpt.py', help='the PyTorch program')
     parser.add_argument('--python', default=sys.executable, help='the Python that runs the peer')
     parser.add_argument('--commit', help='of the sources, where they are no git checkout')
     parser.add_argument('--name', help='of the report; default date and commit')
+    parser.add_argument('--reports', type=Path, default=REPORTS, help='where the report goes')
     arguments = parser.parse_args(command_line)
     arguments.cases = arguments.cases or (['10m'] if arguments.quick else list(CASES))
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
@@ -84,17 +91,15 @@ def arguments_of(command_line):
     return arguments
 
 
-def load_average():
-    return '{:.1f}'.format(os.getloadavg()[0])
-
-
 def measure(arguments, contestants, log):
-    """Returns ((case, precision) -> name -> rates, list of failures). Rounds are the outer loop, and every other round goes backwards, so
-    that a machine that slows down or a neighbour that comes and goes touches all programs alike."""
+    """Returns ((case, precision) -> name -> rates, failures, per run the share of the cores' time that other programs used).
+
+    Rounds are the outer loop, and every other round runs backwards: a machine that slows down, or a neighbour that comes and goes,
+    affects all programs alike."""
     limits = Limits(arguments.steps, len(arguments.cores), arguments.timeout)
     results = {(case, precision): {contestant.name: [] for contestant in contestants}
                for case in arguments.cases for precision in arguments.precisions}
-    failures = []
+    failures, shares = [], []
     end = time.monotonic() + 60 * (arguments.minutes or math.inf)
     for round_number in range(1, arguments.rounds + 1):
         for case, precision in results:
@@ -103,7 +108,8 @@ def measure(arguments, contestants, log):
                 if time.monotonic() > end:
                     failures.append(f'{label}: not started, {arguments.minutes} minutes were over')
                     continue
-                log.write(f'\n== {label}, load average {load_average()}\n')
+                log.write(f'\n== {label}, load average {quiet.load_average():.1f}\n')
+                neighbours = quiet.Neighbours(arguments.cores)
                 try:
                     rate = contestant.tokens_per_second(case, precision, limits, log)
                     results[case, precision][contestant.name].append(rate)
@@ -111,16 +117,49 @@ def measure(arguments, contestants, log):
                 except RunFailed as failure:
                     failures.append(f'{label}: {failure}')
                     print(f'{label} failed: {failure}', file=sys.stderr, flush=True)
-    return results, failures
+                shares.append(neighbours.share())
+                log.write(f'other programs used {shares[-1]:.1%} of the cores\n')
+    return results, failures, shares
+
+
+def op_tables(arguments, ours, log, failures):
+    """Markdown: where the time of our steps goes, one table per case and precision."""
+    limits = Limits(arguments.steps, len(arguments.cores), arguments.timeout)
+    text = ''
+    for case in arguments.cases:
+        for precision in arguments.precisions:
+            log.write(f'\n== ops of {case} {precision}\n')
+            try:
+                table = ours.op_times(case, precision, limits, log)
+                text += f'\n{case} {precision}, where the time of a step goes:\n\n```\n{table}\n```\n'
+            except RunFailed as failure:
+                failures.append(f'ops of {case} {precision}: {failure}')
+    return text
+
+
+def broken_rules(arguments, commit, load_before, failures, shares):
+    """What keeps the figures from being cited, by the rules of bench/README.md."""
+    rules = [(arguments.rounds < 3, f'{arguments.rounds} rounds; at least 3 are needed'),
+             ('with changes' in commit, 'sources with changes'),
+             (load_before > quiet.QUIET_LOAD, f'load average {load_before:.1f} before; at most {quiet.QUIET_LOAD} is quiet'),
+             (max(shares, default=0) > quiet.QUIET_SHARE,
+              f'other programs used up to {max(shares, default=0):.0%} of the cores during a run; at most {quiet.QUIET_SHARE:.0%} is quiet'),
+             (bool(failures), f'{len(failures)} runs failed')]
+    return [text for broken, text in rules if broken]
 
 
 def main(command_line):
     arguments = arguments_of(command_line)
     os.sched_setaffinity(0, arguments.cores)  # the programs inherit it
     contestants = [Trireme(arguments.trireme)] + [Peer(arguments.python, arguments.peer, mode) for mode in arguments.modes]
-    commit, load_before = arguments.commit or report.commit(ROOT), load_average()
+    if not arguments.quick and not arguments.busy and not quiet.wait_until_quiet(arguments.wait):
+        print(f'compare.py: the load average is {quiet.load_average():.1f}, and a report needs at most {quiet.QUIET_LOAD} before the '
+              'first run; wait longer with --wait MINUTES, or measure anyway with --busy', file=sys.stderr)
+        return 2
+    commit, load_before = arguments.commit or report.commit(ROOT), quiet.load_average()
     with tempfile.TemporaryFile('w+', errors='replace') as log:
-        results, failures = measure(arguments, contestants, log)
+        results, failures, shares = measure(arguments, contestants, log)
+        tables = '' if arguments.quick else op_tables(arguments, contestants[0], log, failures)
         log.seek(0)
         log_text = report.without_machine_names(log.read())
     table = report.table(results, [contestant.name for contestant in contestants])
@@ -132,20 +171,23 @@ def main(command_line):
 
     now = datetime.datetime.now(datetime.timezone.utc)
     name = arguments.name or f'{now:%Y-%m-%d}-{commit[:10]}'
+    broken = broken_rules(arguments, commit, load_before, failures, shares)
     facts = {
         'command': f'`bench/cpu/compare.py {shlex.join(command_line)}`',
         'commit': commit,
         'date': f'{now:%Y-%m-%d %H:%M} UTC',
         'machine': report.machine(),
-        'load average before': f'{load_before}, after: {load_average()}; it must be near 0 before a run that is to be cited',
+        'may be cited': '; '.join(['no', *broken]) if broken else 'yes',
+        'load average before': f'{load_before:.1f}, after: {quiet.load_average():.1f}',
+        'other programs': f'used at most {max(shares, default=0):.1%} of the cores during a run',
         'runs': f'{arguments.rounds} rounds, programs in turns, {arguments.steps} timed steps each, {len(arguments.cores)} threads',
-        'peer': (re.findall(r'^PEER (torch \S+)', log_text, re.MULTILINE) or ['no output'])[0],
+        'peer': '; '.join([*(re.findall(r'^PEER (torch \S+)', log_text, re.MULTILINE) or ['no output'])[:1], *Peer.limited()]),
         'rate of a run': 'ours from the mean of the timed steps, as summary.json has it; the peer\'s from their median',
     }
-    REPORTS.mkdir(exist_ok=True)
-    (REPORTS / f'{name}.log').write_text(log_text.lstrip())
-    (REPORTS / f'{name}.md').write_text(report.markdown(table, facts, failures, f'{name}.log'))
-    print(f'bench/cpu/reports/{name}.md', file=sys.stderr)
+    arguments.reports.mkdir(parents=True, exist_ok=True)
+    (arguments.reports / f'{name}.log').write_text(log_text.lstrip())
+    (arguments.reports / f'{name}.md').write_text(report.markdown(table, facts, failures, f'{name}.log') + tables)
+    print(arguments.reports / f'{name}.md', file=sys.stderr)
     return 1 if failures else 0
 
 

@@ -58,7 +58,7 @@ def main():
                 sink, mean, median = re.search(r'sinks=(\S+) .*mean_us=(\S+) median_us=(\S+)', line).groups()
                 costs.setdefault(sink, []).append((float(mean), float(median)))
             for index, (name, recipe) in enumerate(MODELS.items()):
-                output, _ = run([f'{arguments.build}/trireme', 'train', *recipe, '--benchmark', '--json',
+                output, _ = run([f'{arguments.build}/trireme', 'train', *recipe, '--benchmark', '--json', 'trainer.backend=cpu',
                                  f'trainer.max_steps={arguments.train_steps}',
                                  f'exp_manager.explicit_log_dir={folder}/{index}-{number}'])
                 report = json.loads(output)
