@@ -1,8 +1,10 @@
 // What a rank holds: the closed forms of the literature, and the dry run that sizes its memory.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
 #include "support/engine_fixture.h"
+#include "support/golden_text.h"
 #include "support/scribbling_backend.h"
 
 namespace trireme {
@@ -181,17 +183,20 @@ TEST(RankMemory, Table) {
                       {"PP 4", {.pp = 4}},
                       {"CP 4", {.cp = 4}},
                       {"TP 2, SP, PP 2, DP 2", {.tp = 2, .dp = 2, .pp = 2}, true}};
-  std::printf("%-22s %12s %12s %12s %12s %12s\n", "KiB of rank 0", "parameters", "gradients", "optimizer", "activations",
-              "scratch");
+  const CpuBackend backend(1, cpu::Isa::avx2);  // scratch depends on the instruction set
+  std::string text = fmt::format("{:22} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "KiB of rank 0", "parameters", "gradients",
+                                 "optimizer", "activations", "scratch");
   for (const Row& row : rows) {
     ModelSettings model = model_of(row.shape);
     model.sequence_parallel = row.sequence_parallel;
-    const MemoryPlan plan = plan_of(model, row.shape);
-    const auto kib = [](int64_t bytes) { return static_cast<long>(bytes / 1024); };
-    std::printf("%-22s %12ld %12ld %12ld %12ld %12ld\n", row.name, kib(plan.arenas.parameters.peak()),
-                kib(plan.arenas.gradients.peak()), kib(plan.arenas.masters.peak() + plan.arenas.states.peak()),
-                kib(plan.activations()), kib(plan.workspace() - plan.scratch.compute));
+    const MemoryPlan plan =
+        plan_memory({.model = model, .precision = Precision::bf16, .gradient_clip = 1}, backend, 8, {row.shape, 0});
+    const auto kib = [](int64_t bytes) { return bytes / 1024; };
+    text += fmt::format("{:22} {:12} {:12} {:12} {:12} {:12}\n", row.name, kib(plan.arenas.parameters.peak()),
+                        kib(plan.arenas.gradients.peak()), kib(plan.arenas.masters.peak() + plan.arenas.states.peak()),
+                        kib(plan.activations()), kib(plan.workspace()));
   }
+  expect_golden_block("docs/schedules.md", "KiB of rank 0", text);
 }
 
 }  // namespace
