@@ -293,8 +293,8 @@ def exact(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["speed", "exact"])
-    parser.add_argument("--vocabulary", type=pathlib.Path, default=ROOT.parent / "shared/data/gpt2")
-    parser.add_argument("--text", type=pathlib.Path, nargs="+", default=[ROOT.parent / "shared/data/text/public_sample.jsonl.zst"])
+    parser.add_argument("--vocabulary", type=pathlib.Path, required=True, help="a folder with GPT-2's vocabulary; scripts/fetch_goldens brings it")
+    parser.add_argument("--text", type=pathlib.Path, nargs="+", required=True)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--megabytes", type=float, default=1000, help="exact: how much text at most")
     parser.add_argument("--fuzz", type=int, default=200000, help="exact: how many made-up strings")

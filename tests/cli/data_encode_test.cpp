@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run_program.h"
+#include "support/golden_data.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -70,13 +71,12 @@ TEST(DataTrainTokenizer, MakesATokenizerThatEncodeReads) {
 }
 
 TEST(DataEncode, AgreesWithTheEdgeCasesAndTheSpecialTokens) {
-  const std::filesystem::path shared = std::filesystem::path(TRIREME_SOURCE_DIR) / "../shared/data";
-  if (!std::filesystem::exists(shared / "gpt2")) GTEST_SKIP() << shared << " is not there";
-  const std::string vocabulary = (shared / "gpt2/vocab.json").string();
-  const ProgramResult result = run_program(
-      "data encode --jsonl --tokenizer " + vocabulary + " < " + (shared / "json_edge/input.jsonl").string(), "2>/dev/null");
+  const std::string vocabulary = (golden_data() / "gpt2/vocab.json").string();
+  const ProgramResult result =
+      run_program("data encode --jsonl --tokenizer " + vocabulary + " < " + (golden_data() / "json_edge/input.jsonl").string(),
+                  "2>/dev/null");
   std::istringstream lines(result.output);
-  std::ifstream expected(shared / "json_edge/expected.jsonl");
+  std::ifstream expected(golden_data() / "json_edge/expected.jsonl");
   int compared = 0;
   for (std::string golden, line; std::getline(expected, golden); ++compared) {
     do {

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "support/golden_data.h"
+
 namespace trireme {
 namespace {
 
@@ -49,8 +51,7 @@ TEST(JsonText, SaysWhatIsWrong) {
 }
 
 TEST(JsonText, AgreesWithTheEdgeCases) {
-  const std::filesystem::path folder = std::filesystem::path(TRIREME_SOURCE_DIR) / "../shared/data/json_edge";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  const std::filesystem::path folder = golden_data() / "json_edge";
   std::ifstream input(folder / "input.jsonl"), expected(folder / "expected.jsonl");
   JsonTextReader reader("text");
   int lines = 0;

@@ -10,6 +10,7 @@
 #include "logs.h"
 #include "report/page.h"
 #include "report/read_run.h"
+#include "support/golden_data.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -200,8 +201,7 @@ TEST_F(MetricsTest, TheProgramComparesRunsAndSpeaksJson) {
 
 // The published figures of the log that comes with the reference tool.
 TEST_F(MetricsTest, GoldenLogOfTheReferenceTool) {
-  const std::string log = std::string(TRIREME_SOURCE_DIR) + "/../shared/data/dllogger-gpt3-175b.json";
-  if (!std::filesystem::exists(log)) GTEST_SKIP() << log << " is not there";
+  const std::string log = (golden_data() / "dllogger-gpt3-175b.json").string();
   const std::string call =
       "metrics --file " + log + " --batch_size 2048 --num_accelerators 256 --model_type gpt3-175b --accelerator_type h100";
   EXPECT_EQ(stdout_of(call), "Average step time: 25.39738855\nTFLOPS/Accelerator: 692.98463368\nMFU: 0.70069225\n");

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/utf8.h"
+#include "support/golden_data.h"
 
 namespace trireme::prepare {
 namespace {
@@ -155,8 +156,7 @@ TEST(JsonLine, AgreesWithAnotherReaderOnRandomLines) {
 }
 
 TEST(JsonLine, ReadsTheEdgeCasesOfTheFacts) {
-  const std::filesystem::path folder = std::filesystem::path(TRIREME_SOURCE_DIR) / "../shared/data/json_edge";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder << " beside the source tree";
+  const std::filesystem::path folder = golden_data() / "json_edge";
   std::ifstream input(folder / "input.jsonl"), expected(folder / "expected.jsonl");
   std::string line, answer;
   int64_t lines = 0;

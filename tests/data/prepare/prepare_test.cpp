@@ -17,6 +17,7 @@
 #include "data/prepare/part_writer.h"
 #include "data/sha256.h"
 #include "data/tokenizer/load_tokenizer.h"
+#include "support/golden_data.h"
 #include "support/temporary_folder.h"
 
 namespace trireme::prepare {
@@ -600,51 +601,59 @@ TEST_F(PrepareTest, RatesAreOfThisRunAndAllOfIt) {
 
 class GoldenTest : public PrepareTest {
  protected:
-  void SetUp() override {
-    if (!fs::exists(shared_)) GTEST_SKIP() << "no " << shared_ << " beside the source tree";
-    gpt2_ = load_tokenizer((shared_ / "gpt2/vocab.json").string());
-  }
-  void run_gpt2(const PrepareSettings& settings) const {
+  void run_gpt2(const PrepareSettings& settings, const fs::path& vocabulary) const {
     const PrepareHooks hooks{.stop = [] { return false; }, .tell = [](const std::string&) {}};
-    prepare_data(settings, *gpt2_, hooks);
+    prepare_data(settings, *load_tokenizer((vocabulary / "gpt2/vocab.json").string()), hooks);
   }
   std::string hash(const fs::path& path) const {
     const std::string bytes = contents(path);
     return sha256(bytes_of(bytes));
   }
   std::string golden(const char* what, const char* hash) const {
-    return json::parse(contents(shared_ / "gpt2/golden_streams.json"))[what][hash].get<std::string>();
+    return json::parse(contents(golden_data() / "gpt2/golden_streams.json"))[what][hash].get<std::string>();
   }
-
-  fs::path shared_ = fs::path(TRIREME_SOURCE_DIR) / "../shared/data";
-  std::unique_ptr<Tokenizer> gpt2_;
 };
 
-TEST_F(GoldenTest, MegatronsFilesOfTheSample) {
-  PrepareSettings some = settings({(shared_ / "text/public_sample.jsonl.zst").string()}, "sample");
+TEST_F(GoldenTest, MegatronsFilesOfTheEdgeCases) {
+  PrepareSettings some = settings({(golden_data() / "json_edge/input.jsonl").string()}, "edge");
   some.end_of_document = EndOfDocument::append;
-  run_gpt2(some);
+  run_gpt2(some, golden_data());
+  EXPECT_EQ(contents(some.output + "_text_document.bin"), contents(golden_data() / "json_edge/megatron.bin"));
+  EXPECT_EQ(contents(some.output + "_text_document.idx"), contents(golden_data() / "json_edge/megatron.idx"));
+}
+
+class LargeGoldenTest : public GoldenTest {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_LARGE_GOLDEN("gpt2/vocab.json"); }
+  void run_large(const PrepareSettings& settings) const { run_gpt2(settings, large_golden_data()); }
+};
+
+TEST_F(LargeGoldenTest, MegatronsFilesOfTheSample) {
+  SKIP_WITHOUT_LARGE_GOLDEN("text/public_sample.jsonl.zst");
+  PrepareSettings some = settings({(large_golden_data() / "text/public_sample.jsonl.zst").string()}, "sample");
+  some.end_of_document = EndOfDocument::append;
+  run_large(some);
   EXPECT_EQ(hash(some.output + "_text_document.bin"),
             golden("public_sample.jsonl.zst, 50256 appended to every document (Megatron .bin, uint16)", "sha256_u16le"));
   EXPECT_EQ(hash(some.output + "_text_document.idx"),
             golden("public_sample_text_document.idx (Megatron, dtype code 8)", "sha256"));
 }
 
-TEST_F(GoldenTest, NanoGptsFilesOfShakespeare) {
-  PrepareSettings some = settings({(shared_ / "text/tinyshakespeare.txt").string()}, "shakespeare");
+TEST_F(LargeGoldenTest, NanoGptsFilesOfShakespeare) {
+  PrepareSettings some = settings({(large_golden_data() / "text/tinyshakespeare.txt").string()}, "shakespeare");
   some.format = OutputFormat::flat;
   some.split_by = SplitBy::characters;
   some.validation = 0.1;
-  run_gpt2(some);
+  run_large(some);
   EXPECT_EQ(hash(some.output + "/train.bin"),
             golden("tinyshakespeare nanoGPT split 90/10 by characters: train.bin", "sha256_u16le"));
   EXPECT_EQ(hash(some.output + "/val.bin"), golden("tinyshakespeare nanoGPT split: val.bin", "sha256_u16le"));
 }
 
 // One document that is cut into three blocks has the tokens of the whole.
-TEST_F(GoldenTest, AWholeTextInPieces) {
-  PrepareSettings some = settings({(shared_ / "text/tinyshakespeare.txt").string()}, "whole");
-  run_gpt2(some);
+TEST_F(LargeGoldenTest, AWholeTextInPieces) {
+  PrepareSettings some = settings({(large_golden_data() / "text/tinyshakespeare.txt").string()}, "whole");
+  run_large(some);
   EXPECT_EQ(hash(some.output + "_text_document.bin"), golden("tinyshakespeare.txt", "sha256_u16le"));
 }
 

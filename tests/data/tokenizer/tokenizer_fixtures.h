@@ -11,8 +11,6 @@
 
 namespace trireme {
 
-inline std::filesystem::path shared_data() { return std::filesystem::path(TRIREME_SOURCE_DIR) / "../shared/data"; }
-
 // Words of many alphabets, white space of all kinds, apostrophes, digits, emoji, and bytes that are not UTF-8.
 inline std::string random_text(std::mt19937& random, size_t pieces) {
   static const std::vector<std::string> kParts = {"a",
