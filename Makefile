@@ -28,10 +28,10 @@ demo: build
 	@scripts/demo
 
 test: build-all
-	ctest --preset $(PRESET) -j $(JOBS)
+	@scripts/run_tests $(PRESET) $(BUILD) -j $(JOBS)
 
 test-fast: build-all
-	ctest --preset $(PRESET) -j $(JOBS) -L fast
+	@scripts/run_tests $(PRESET) $(BUILD) -j $(JOBS) -L fast
 
 test-layouts: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target layouts_test layouts_mpi_test

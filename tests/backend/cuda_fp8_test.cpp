@@ -7,6 +7,7 @@
 
 #include "support/gpu.h"
 #include "support/host_tensors.h"
+#include "support/skip.h"
 #include "tensor/fp8.h"
 
 namespace trireme {
@@ -26,7 +27,7 @@ class CudaFp8 : public testing::Test {
   void SetUp() override {
     SKIP_WITHOUT_GPU();
     backend_ = make_cuda_backend();
-    if (!backend_->has_fp8()) GTEST_SKIP() << "this GPU has no FP8";
+    if (!backend_->has_fp8()) SKIP_FOR(gpu) << "this GPU has no FP8";
   }
 
   Tensor take(const Shape& shape, DType dtype) {

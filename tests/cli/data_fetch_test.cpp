@@ -16,6 +16,7 @@
 #include "cli/run_program.h"
 #include "fetch/http.h"
 #include "fetch/http_server.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -57,7 +58,7 @@ pid_t start(const std::vector<std::string>& arguments) {
 }
 
 TEST_F(DataFetchTest, KilledAgainAndAgainItBringsTheSameBytes) {
-  if (!has_http()) GTEST_SKIP() << "built without libcurl";
+  if (!has_http()) SKIP_FOR(machine) << "built without libcurl";
   const std::string content = made_up_bytes(6'000'000);
   const std::vector<std::string> command = {TRIREME_BINARY, "data",       "fetch",   server.url("/f"),
                                             "--output",     out.string(), "--chunk", "1"};
@@ -95,7 +96,7 @@ TEST_F(DataFetchTest, KilledAgainAndAgainItBringsTheSameBytes) {
 }
 
 TEST_F(DataFetchTest, SignalSavesAndSaysSo) {
-  if (!has_http()) GTEST_SKIP() << "built without libcurl";
+  if (!has_http()) SKIP_FOR(machine) << "built without libcurl";
   server.put("/f", {.body = made_up_bytes(6'000'000), .etag = "\"1\"", .seconds_per_block = 0.05});
   const pid_t child = start({TRIREME_BINARY, "data", "fetch", server.url("/f"), "--output", out.string()});
   for (int i = 0; i < 3000 && server.bytes_sent() < 100'000; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -195,7 +196,7 @@ TEST_F(DataFetchTest, ChecksumsComeFromAFileOfThem) {
 }
 
 TEST_F(DataFetchTest, FullDiskIsOneLineAndWhatCameIsKept) {
-  if (!has_http()) GTEST_SKIP() << "built without libcurl";
+  if (!has_http()) SKIP_FOR(machine) << "built without libcurl";
   server.put("/f", {.body = made_up_bytes(3'000'000), .etag = "\"1\""});
   // The shell's limit counts blocks of 512 or 1024 bytes; either stops the file before its end.
   const std::string command = fmt::format("trap '' XFSZ; ulimit -f 1024; {} data fetch {} --output {} 2>&1", TRIREME_BINARY,

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "cli/run_program.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -75,7 +76,7 @@ class SmallDisk {
 
 TEST_F(DataPrepareSlowTest, AFullDiskIsALineAndTheRunGoesOnWhenThereIsRoom) {
   const SmallDisk disk(folder_ / "disk");
-  if (!disk.mounted()) GTEST_SKIP() << "a file system for the test cannot be mounted: " << disk.why_not();
+  if (!disk.mounted()) SKIP_FOR(machine) << "a file system for the test cannot be mounted: " << disk.why_not();
   // The beginning, by which the disk that is needed is judged, has little text; what follows has much.
   std::string text;
   for (int i = 0; i < 3000; ++i) text += fmt::format("{{\"text\": \"{}\", \"meta\": \"{}\"}}\n", i, std::string(1000, 'm'));

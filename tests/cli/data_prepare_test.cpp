@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "cli/run_program.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -88,7 +89,7 @@ TEST_F(DataPrepareTest, KilledAtAnyMomentAndStartedAgainTheFilesAreTheSame) {
 // Small documents, long lines, lines that are too long, text without a place to cut: none makes it take more than it may.
 TEST_F(DataPrepareTest, MemoryStaysUnderItsBound) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's own memory would be counted";
+  SKIP_FOR(machine) << "a sanitizer's own memory would be counted";
 #endif
   constexpr int64_t kBound = int64_t{256} << 20;
   std::string small;

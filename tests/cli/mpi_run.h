@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "cli/run_program.h"
 #include "comm/tcp.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -43,7 +44,7 @@ inline std::string processes_that_meet(int ranks, const std::string& arguments) 
 class MpiRun : public testing::Test {
  protected:
   void SetUp() override {
-    if (run_shell("command -v mpirun").status != 0) GTEST_SKIP() << "mpirun is not installed";
+    if (run_shell("command -v mpirun").status != 0) SKIP_FOR(mpi) << "mpirun is not installed";
     write_recipe();
   }
   void write_recipe() const {

@@ -1,6 +1,7 @@
 // What happens to a run of several ranks when one of them dies, stands still, is told to stop, or cannot write: all leave
 // together, in seconds, with one line; nothing is lost; and the run that goes on equals the undisturbed one to the last bit.
 #include "cli/mpi_run.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -142,7 +143,7 @@ TEST_F(ParallelFaults, AFullDiskCostsACheckpointAndNothingElse) {
   const std::string mount_point = (folder_ / "run").string();
   fs::create_directory(mount_point);
   if (run_shell("mount -t tmpfs -o size=2200k tmpfs " + mount_point).status != 0)
-    GTEST_SKIP() << "only root can make a small disk";
+    SKIP_FOR(machine) << "only root can make a small disk";
   const std::string steps = fmt::format("{} trainer.max_steps=40 ", kLayout);
   const auto full = run_shell(mpirun(4, train("run", steps)));
   EXPECT_EQ(full.status, 1) << full.output;

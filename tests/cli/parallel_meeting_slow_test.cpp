@@ -3,6 +3,7 @@
 #include <random>
 
 #include "cli/mpi_run.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -72,7 +73,7 @@ TEST_F(ParallelMeetingSlow, TorchrunStartsRanks) {
   const char* given = std::getenv("TRIREME_PYTHON");
   const std::string python = given != nullptr ? given : "python3";
   if (run_shell(python + " -c 'import torch.distributed.run'").status != 0)
-    GTEST_SKIP() << python << " has no torch; TRIREME_PYTHON names another";
+    SKIP_FOR(peer) << python << " has no torch; TRIREME_PYTHON names another";
   const auto torchrun = [&](const std::string& options, const std::string& run) {
     return fmt::format("{} -m torch.distributed.run {} --no-python {} {}", python, options, TRIREME_BINARY,
                        train(run, "trainer.max_steps=3 model.seed=1"));

@@ -1,6 +1,7 @@
 // Ranks that are started wrongly: with different recipes, data or options, alone, or with an environment that contradicts itself.
 // What is wrong is said in one line, and nobody waits longer than trainer.rank_timeout.
 #include "cli/mpi_run.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -45,7 +46,7 @@ TEST_F(ParallelMeeting, RanksThatDifferAreNamedWithKeyAndValues) {
 }
 
 TEST_F(ParallelMeeting, RanksThatDifferAreNamedOverMpiToo) {
-  if (run_shell("command -v mpirun").status != 0) GTEST_SKIP() << "mpirun is not installed";
+  if (run_shell("command -v mpirun").status != 0) SKIP_FOR(mpi) << "mpirun is not installed";
   const auto result = run_shell(fmt::format("mpirun -q --allow-run-as-root --oversubscribe -n 1 {} {} : -n 1 {} {}",
                                             TRIREME_BINARY, small("model.seed=5"), TRIREME_BINARY, small("model.seed=6")));
   EXPECT_EQ(result.status, 2) << result.output;

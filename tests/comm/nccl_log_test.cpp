@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "comm/nccl_library.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -54,7 +55,7 @@ TEST(NcclLog, OfNothingIsNothing) {
 
 // Two runs of one process have one log; each finds in it what was added in its time.
 TEST(NcclLog, IsOneFileInAProcess) {
-  if (std::getenv("NCCL_DEBUG") != nullptr) GTEST_SKIP() << "NCCL_DEBUG is set";
+  if (std::getenv("NCCL_DEBUG") != nullptr) SKIP_FOR(machine) << "NCCL_DEBUG is set";
   NcclLog first;
   ASSERT_TRUE(first.is_known());
   const auto write = [](const std::string& line) {
@@ -92,7 +93,7 @@ TEST(NcclLibraryTest, SaysWhereItIsAndItsVersion) {
     EXPECT_NE(library.path().find("libnccl.so"), std::string::npos) << library.path();
     EXPECT_EQ(library.name(), "NCCL " + library.version_text() + " (" + library.path() + ")");
   } catch (const UserError& error) {
-    GTEST_SKIP() << error.what();
+    SKIP_FOR(gpu) << error.what();
   }
 }
 

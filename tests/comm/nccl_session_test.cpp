@@ -5,6 +5,7 @@
 
 #include "comm/local_transport.h"
 #include "support/fake_device.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -15,7 +16,7 @@ class NcclSessionTest : public testing::Test {
     try {
       session_ = std::make_unique<NcclSession>(device_, device_, progress_);
     } catch (const UserError& error) {
-      GTEST_SKIP() << error.what();
+      SKIP_FOR(gpu) << error.what();
     }
   }
   template <class Do>

@@ -5,6 +5,7 @@
 #include "comm/local_transport.h"
 #include "comm/nccl_group.h"
 #include "support/gpu.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -16,7 +17,7 @@ class Nccl : public testing::Test {
     try {
       NcclLibrary::load();
     } catch (const UserError& error) {
-      GTEST_SKIP() << error.what();
+      SKIP_FOR(gpu) << error.what();
     }
     backend_ = make_cuda_backend();
     session_ = std::make_unique<NcclSession>(*backend_, dynamic_cast<DeviceStreams&>(*backend_), progress_);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "convert/convert_fixture.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -13,7 +14,7 @@ class HfPeer : public testing::Test {
  protected:
   void SetUp() override {
     if (std::getenv("TRIREME_PEER_PYTHON") == nullptr)
-      GTEST_SKIP() << "TRIREME_PEER_PYTHON does not name a Python with torch, transformers and safetensors";
+      SKIP_FOR(peer) << "TRIREME_PEER_PYTHON does not name a Python with torch, transformers and safetensors";
   }
 
   int run_peer(const std::string& arguments) {

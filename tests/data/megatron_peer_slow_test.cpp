@@ -13,6 +13,7 @@
 #include "data/indexed_tools.h"
 #include "data/open_indexed.h"
 #include "dataset_fixture.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -74,9 +75,9 @@ void compare_case(const nlohmann::json& expected, const fs::path& folder) {
 
 TEST(MegatronPeer, FilesIndicesAndSamplesAreEqual) {
   const char* python = std::getenv("TRIREME_PEER_PYTHON");
-  if (python == nullptr) GTEST_SKIP() << "set TRIREME_PEER_PYTHON to a Python with torch and megatron-core";
+  if (python == nullptr) SKIP_FOR(peer) << "set TRIREME_PEER_PYTHON to a Python with torch and megatron-core";
   if (std::system(fmt::format("{} -c 'import megatron.core.datasets.gpt_dataset' 2>/dev/null", python).c_str()) != 0)
-    GTEST_SKIP() << python << " has no megatron-core";
+    SKIP_FOR(peer) << python << " has no megatron-core";
   const TemporaryFolder folder;
   const std::string script = TRIREME_SOURCE_DIR "/tests/data/megatron_peer.py";
   ASSERT_EQ(std::system(fmt::format("timeout 300 {} {} {} > /dev/null 2>&1", python, script, folder.path().string()).c_str()), 0);

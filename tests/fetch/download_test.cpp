@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "fetch/fetch.h"
 #include "fetch/http_server.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -30,7 +31,7 @@ class DownloadTest : public testing::Test {
     try {
       HttpClient client{{}};
     } catch (const UserError&) {
-      GTEST_SKIP() << "built without libcurl";
+      SKIP_FOR(machine) << "built without libcurl";
     }
     request.output = folder / "out";
     request.download.chunk_bytes = kChunk;

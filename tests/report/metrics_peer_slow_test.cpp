@@ -6,6 +6,7 @@
 
 #include "cli/run_program.h"
 #include "report/read_run.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -15,7 +16,7 @@ class MetricsPeerTest : public testing::Test {
  protected:
   void SetUp() override {
     const char* named = std::getenv("TRIREME_PEER_PYTHON");
-    if (named == nullptr) GTEST_SKIP() << "set TRIREME_PEER_PYTHON to a Python with tensorboard";
+    if (named == nullptr) SKIP_FOR(peer) << "set TRIREME_PEER_PYTHON to a Python with tensorboard";
     python_ = named;
   }
 

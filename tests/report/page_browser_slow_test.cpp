@@ -6,6 +6,7 @@
 
 #include "cli/run_program.h"
 #include "logs.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -21,7 +22,7 @@ class PageBrowserTest : public testing::Test {
  protected:
   void SetUp() override {
     browser_ = find_browser();
-    if (browser_.empty()) GTEST_SKIP() << "no chromium here; install it to see report pages drawn";
+    if (browser_.empty()) SKIP_FOR(peer) << "no chromium here; install it to see report pages drawn";
   }
 
   // The page after its script ran, with `then` run behind it; and what was said on the console.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fixtures.h"
+#include "support/skip.h"
 #include "telemetry/mllog.h"
 
 namespace trireme {
@@ -24,7 +25,7 @@ for ruleset in ("3.1.0", "4.1.0", "5.0.0"):
 TEST(MllogPeer, MlperfsParserReadsEveryLine) {
   const char* python = std::getenv("TRIREME_PEER_PYTHON");
   if (python == nullptr || std::system((std::string(python) + " -c 'import mlperf_logging' 2>/dev/null").c_str()) != 0)
-    GTEST_SKIP() << "set TRIREME_PEER_PYTHON to a Python that has mlperf-logging";
+    SKIP_FOR(peer) << "set TRIREME_PEER_PYTHON to a Python that has mlperf-logging";
   const TemporaryFolder folder;
   const std::string path = folder / "mllog.txt";
   MllogSink sink(path, {.global_batch_size = 8, .sequence_length = 256, .steps = 100, .learning_rate = 1e-3, .seed = 1234}, {});

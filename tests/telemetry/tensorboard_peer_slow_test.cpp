@@ -7,6 +7,7 @@
 
 #include "cli/run_program.h"
 #include "fixtures.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -57,7 +58,7 @@ assert train_time == sorted(train_time)
 TEST(TensorboardPeer, ReadsAResumedRunAsOneCurveEqualToTheDlloggerFile) {
   const char* python = std::getenv("TRIREME_PEER_PYTHON");
   if (python == nullptr || std::system((std::string(python) + " -c 'import tensorboard' 2>/dev/null").c_str()) != 0)
-    GTEST_SKIP() << "set TRIREME_PEER_PYTHON to a Python that has tensorboard";
+    SKIP_FOR(peer) << "set TRIREME_PEER_PYTHON to a Python that has tensorboard";
 
   const TemporaryFolder folder;
   const std::string run = (folder / "run").string();

@@ -1,6 +1,7 @@
 // Training with FP8 linear layers on a GPU. Runs where one with FP8 is.
 #include "support/fp8_training.h"
 #include "support/gpu.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -9,7 +10,7 @@ class CudaFp8Engine : public testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT_GPU();
-    if (!make_cuda_backend()->has_fp8()) GTEST_SKIP() << "this GPU has no FP8";
+    if (!make_cuda_backend()->has_fp8()) SKIP_FOR(gpu) << "this GPU has no FP8";
   }
 
   // Heads as cuDNN serves them.

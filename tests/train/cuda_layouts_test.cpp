@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "support/gpu.h"
+#include "support/skip.h"
 #include "support/staged_layouts.h"
 
 namespace trireme {
@@ -36,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Staged, CudaLayouts, testing::ValuesIn(layouts()), [](c
 TEST_P(CudaLayouts, MatchOneRank) {
   SKIP_WITHOUT_GPU();
   const bool fp8 = GetParam().model.fp8.enabled;
-  if (fp8 && !make_cuda_backend()->has_fp8()) GTEST_SKIP() << "this GPU has no FP8";
+  if (fp8 && !make_cuda_backend()->has_fp8()) SKIP_FOR(gpu) << "this GPU has no FP8";
   for (const char* name : {"TRIREME_CACHE", "XDG_CACHE_HOME", "HOME"}) unsetenv(name);  // one process, four writers of plans
   const Layout& layout = GetParam();
   const auto on_the_gpu = [](int) { return make_cuda_backend(); };

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "support/layout_cover.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -28,7 +29,7 @@ void compare_over_mpi(const Layout& layout) {
   if (!is_under_mpirun()) {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     const std::string command = mpirun_command(layout.shape.size(), fmt::format("{}.{}", test->test_suite_name(), test->name()));
-    if (command.empty()) GTEST_SKIP() << "there is no mpirun here";
+    if (command.empty()) SKIP_FOR(mpi) << "there is no mpirun here";
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return;
   }
@@ -66,7 +67,8 @@ std::vector<Layout> cover() {
 class CoverOverMpi : public testing::TestWithParam<Layout> {};
 
 TEST_P(CoverOverMpi, MatchesOneRankAndThePlan) {
-  if (!is_under_mpirun() && std::getenv("TRIREME_ALL_LAYOUTS") == nullptr) GTEST_SKIP() << "make test-layouts runs all layouts";
+  if (!is_under_mpirun() && std::getenv("TRIREME_ALL_LAYOUTS") == nullptr)
+    SKIP_FOR(layouts) << "make test-layouts runs all layouts";
   compare_over_mpi(GetParam());
 }
 

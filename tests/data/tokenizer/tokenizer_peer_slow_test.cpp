@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "cli/run_program.h"
 #include "data/tokenizer/tokenizer_fixtures.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -58,7 +59,7 @@ class TokenizerPeers : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     python_ = std::getenv("TRIREME_PEER_PYTHON");
-    if (python_ == nullptr) GTEST_SKIP() << "TRIREME_PEER_PYTHON names no Python with tiktoken, tokenizers and regex";
+    if (python_ == nullptr) SKIP_FOR(peer) << "TRIREME_PEER_PYTHON names no Python with tiktoken, tokenizers and regex";
     std::mt19937 random(21);
     std::ofstream texts(folder_ / "texts.jsonl");
     for (int i = 0; i < 3000; ++i)
@@ -93,7 +94,7 @@ using SentencepiecePeer = TokenizerPeers;
 
 TEST_P(SentencepiecePeer, GivesTheTokensThatWeGive) {
   if (std::system((std::string(python_) + " -c 'import sentencepiece' 2>/dev/null").c_str()) != 0)
-    GTEST_SKIP() << "the Python that TRIREME_PEER_PYTHON names has no sentencepiece";
+    SKIP_FOR(peer) << "the Python that TRIREME_PEER_PYTHON names has no sentencepiece";
   const std::string model = std::string(TRIREME_SOURCE_DIR "/tests/data/tokenizer/sentencepiece/") + GetParam() + ".model";
   const ProgramResult encoded =
       run_program("data encode --jsonl --tokenizer " + model + " < " + root_ + "/texts.jsonl > " + root_ + "/tokens.jsonl");
