@@ -3,13 +3,15 @@ PRESET ?= release
 JOBS ?= $(shell nproc)
 BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
-.PHONY: help setup configure build build-all demo test test-fast test-layouts bench format lint clean
+.PHONY: help setup configure build build-all demo test test-fast test-layouts check-all dist bench format lint clean
 
 help:
 	@echo "make demo        install, build, and train, resume and sample a small GPT (about two minutes after the build)"
 	@echo "make test        install, build, run all tests          make test-fast   the tier under a minute"
 	@echo "make test-layouts  every layout of the cover, up to 16 ranks, against one rank: in one process, then over MPI"
-	@echo "make build       install and build build/trireme        PRESET=debug|asan|tsan for the others"
+	@echo "make build       install and build build/trireme        PRESET=debug|asan|tsan|cuda for the others"
+	@echo "make check-all   every file compiled alone, and the fast tests with sanitizers; the result in bench/build/"
+	@echo "make dist        a package of the program, its recipes, manual pages and completions"
 	@echo "make bench       measure this machine                   make format / make lint / make clean"
 
 setup:
@@ -37,6 +39,14 @@ test-layouts: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target layouts_test layouts_mpi_test
 	TRIREME_ALL_LAYOUTS=1 $(BUILD)/tests/layouts_test
 	TRIREME_ALL_LAYOUTS=1 $(BUILD)/tests/layouts_mpi_test
+
+check-all: setup
+	@scripts/check_all
+
+dist: setup
+	@cmake --preset dist > build-dist.log 2>&1 || { cat build-dist.log; exit 1; }
+	@cmake --build --preset dist -j $(JOBS)
+	@cd build-dist && cpack
 
 bench: setup
 	@cmake --preset release -DTRIREME_BENCH=ON > build.log 2>&1 || { cat build.log; exit 1; }
