@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "cli/choice_option.h"
 #include "cli/data_commands.h"
 #include "cli/tokenizer_options.h"
-#include "data/json_text.h"
-#include "data/tokenizer/unicode.h"
+#include "data/prepare/json_documents.h"
 
 namespace trireme {
 namespace {
@@ -65,7 +65,7 @@ void append_numbers(std::span<const int32_t> tokens, std::string_view between, s
 // One document: all of stdin. Tokens with spaces between them, in one line.
 void encode_text(Encoder& encoder, Repairs& repairs) {
   std::string text = read_input(), repaired;
-  repairs.invalid_utf8 = repair_utf8(text, repaired);
+  repairs.invalid_utf8 = replace_invalid_utf8(text, repaired);
   if (repairs.invalid_utf8 != 0) text = std::move(repaired);
   TokenBuffer tokens;
   encoder.encode(text, tokens);
@@ -75,28 +75,26 @@ void encode_text(Encoder& encoder, Repairs& repairs) {
 }
 
 void encode_lines(Encoder& encoder, const EncodeArguments& arguments, Repairs& repairs) {
-  JsonTextReader reader(arguments.key);
+  const auto source = prepare::open_stream_source("-");
+  prepare::JsonDocuments documents(*source, arguments.key);
   TokenBuffer tokens;
-  std::string line, out;
-  for (int64_t number = 1; std::getline(std::cin, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const JsonText found = reader.read(line);
-    if (found.status != JsonText::Status::found) {
+  std::string out;
+  while (const auto document = documents.next()) {
+    if (!document->problem.empty()) {
       if (arguments.on_error == OnError::stop)
-        throw UserError("line {}: {}; --on-error skip leaves such lines out", number, reader.describe(found));
-      fmt::print(stderr, "line {}: {}\n", number, reader.describe(found));
+        throw UserError("line {}: {}; --on-error skip leaves such lines out", document->line, document->problem);
+      fmt::print(stderr, "line {}: {}\n", document->line, document->problem);
       ++repairs.skipped;
       continue;
     }
-    repairs.surrogates += found.surrogates;
-    repairs.invalid_utf8 += found.invalid_utf8;
+    repairs.surrogates += document->lone_surrogates;
+    repairs.invalid_utf8 += document->invalid_utf8;
     tokens.clear();
-    encoder.encode(found.text, tokens);
+    encoder.encode(document->text, tokens);
     out = "[";
     append_numbers(tokens.tokens(), ", ", out);
     write_out(out += "]\n");
   }
-  if (std::cin.bad()) throw Failure("stdin cannot be read");
 }
 
 int encode(const EncodeArguments& arguments) {

@@ -1,7 +1,6 @@
 // trireme data train-tokenizer: a byte-pair vocabulary learnt from text.
 #include <fmt/ranges.h>
 
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +10,7 @@
 #include "base/json.h"
 #include "cli/choice_option.h"
 #include "cli/data_commands.h"
-#include "data/json_text.h"
+#include "data/prepare/json_documents.h"
 #include "data/tokenizer/bpe_trainer.h"
 
 namespace trireme {
@@ -29,20 +28,24 @@ struct TrainTokenizerArguments {
 
 constexpr size_t kPiece = 4 << 20,
                  kBatch = 64 << 20;  // bytes: what a thread counts at a time, and what is read before they start
+constexpr int64_t kDecompressorBytes = int64_t{1} << 30;
 
 // Hands the text of files to a counter, a batch at a time.
 class CorpusReader {
  public:
-  CorpusReader(WordCounter& counter, std::string key) : counter_(counter), reader_(std::move(key)) {}
+  CorpusReader(WordCounter& counter, std::string key) : counter_(counter), key_(std::move(key)) {}
 
   void read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw UserError("{}: cannot be read", path);
-    if (path.ends_with(".jsonl"))
-      read_lines(path, file);
-    else
-      read_text(file);
-    if (file.bad()) throw Failure("{}: cannot be read to its end", path);
+    const prepare::Wrapping wrapping = prepare::wrapping_of(path).value_or(prepare::Wrapping());
+    if (wrapping.content == prepare::Content::tar || wrapping.content == prepare::Content::unknown)
+      throw UserError("{}: may be an archive; unpack it, or give it to trireme data prepare", path);
+    try {
+      const auto file = prepare::open_stream_source(path);
+      if (wrapping.compression == prepare::Compression::none) return read(path, wrapping.content, *file);
+      read(path, wrapping.content, *prepare::open_decompressor(wrapping.compression, *file, kDecompressorBytes));
+    } catch (const prepare::InputError& error) {
+      throw UserError("{}: {}", path, error.what());
+    }
   }
 
   void finish() {
@@ -52,24 +55,30 @@ class CorpusReader {
   }
 
  private:
-  void read_lines(const std::string& path, std::istream& file) {
-    std::string line;
-    for (int64_t number = 1; std::getline(file, line); ++number) {
-      const JsonText found = reader_.read(line);
-      if (found.status != JsonText::Status::found) throw UserError("{}:{}: {}", path, number, reader_.describe(found));
-      add(std::string(found.text));
+  void read(const std::string& path, prepare::Content content, prepare::ByteSource& source) {
+    if (content == prepare::Content::json_lines)
+      read_lines(path, source);
+    else
+      read_text(source);
+  }
+
+  void read_lines(const std::string& path, prepare::ByteSource& source) {
+    prepare::JsonDocuments documents(source, key_);
+    while (const auto document = documents.next()) {
+      if (!document->problem.empty()) throw UserError("{}:{}: {}", path, document->line, document->problem);
+      add(std::string(document->text));
     }
   }
 
   // In pieces that end with a line, as far as there are lines.
-  void read_text(std::istream& file) {
+  void read_text(prepare::ByteSource& source) {
     std::string rest;
-    while (file) {
+    for (bool ended = false; !ended;) {
       std::string piece(kPiece, '\0');
-      file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-      piece.resize(static_cast<size_t>(file.gcount()));
+      piece.resize(source.read(piece));
+      ended = piece.size() < kPiece;
       rest += piece;
-      const size_t cut = file ? rest.rfind('\n') : rest.size() - 1;
+      const size_t cut = ended ? rest.size() - 1 : rest.rfind('\n');
       if (cut == std::string::npos || rest.empty()) continue;
       add(rest.substr(0, cut + 1));
       rest.erase(0, cut + 1);
@@ -84,7 +93,7 @@ class CorpusReader {
   }
 
   WordCounter& counter_;
-  JsonTextReader reader_;
+  std::string key_;
   std::vector<std::string> batch_;
   size_t batch_bytes_ = 0;
 };
@@ -138,7 +147,10 @@ void add_data_train_tokenizer_command(CLI::App& data, int& status) {
       data.add_subcommand("train-tokenizer",
                           "Learn a byte-pair vocabulary from text.\n\n"
                           "example:  trireme data train-tokenizer README.md --vocab-size 512 --output my-tokenizer\n");
-  command->add_option("files", arguments->files, "text files, and .jsonl files with an object a line")->required();
+  command
+      ->add_option("files", arguments->files,
+                   "text files, and .jsonl, .json or .ndjson files with an object per line; also .zst, .gz, .xz")
+      ->required();
   command->add_option("--output", arguments->output, "the folder for tokenizer.json, vocab.json and merges.txt")->required();
   command->add_option("--vocab-size", arguments->training.vocabulary, "tokens, the special ones included")
       ->capture_default_str()

@@ -52,7 +52,6 @@ void BlockWorker::parse_lines(Block& block) {
   const char* const begin = block.bytes.data();
   const char* const end = begin + block.bytes.size();
   const char* at = begin;
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (block.first_byte == 0 && std::string_view(at, block.bytes.size()).starts_with(kByteOrderMark)) {
     at += kByteOrderMark.size();
     block.tally.add(Finding::byte_order_mark, 1, [&] { return block.name; });
@@ -68,17 +67,16 @@ void BlockWorker::parse_lines(Block& block) {
 
 void BlockWorker::add_line(Block& block, const LineText& line, int64_t number, size_t at) {
   const auto place = [&] { return place_of_line(block, number, at + line.problem_at); };
+  const auto problem = [&] { return fmt::format("{}: {}", place(), describe_problem(line, settings_.key)); };
   switch (line.status) {
     case LineStatus::blank:
       return block.tally.add(Finding::blank_line);
     case LineStatus::malformed:
-      return block.tally.add(Finding::malformed_json, 1, [&] { return fmt::format("{}: not JSON: {}", place(), line.problem); });
+      return block.tally.add(Finding::malformed_json, 1, problem);
     case LineStatus::no_key:
-      return block.tally.add(Finding::no_key, 1,
-                             [&] { return fmt::format("{}: no key \"{}\"; --key names another", place(), settings_.key); });
+      return block.tally.add(Finding::no_key, 1, problem);
     case LineStatus::not_text:
-      return block.tally.add(Finding::not_text, 1,
-                             [&] { return fmt::format("{}: the value of \"{}\" is no text", place(), settings_.key); });
+      return block.tally.add(Finding::not_text, 1, problem);
     case LineStatus::text:
       break;
   }

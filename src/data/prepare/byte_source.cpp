@@ -10,6 +10,10 @@
 namespace trireme::prepare {
 namespace {
 
+[[noreturn]] void fail(const char* action) {
+  throw InputError("cannot be {}: {}", action, std::generic_category().message(errno));
+}
+
 class FileSource final : public ByteSource {
  public:
   FileSource(const std::filesystem::path& path, int64_t begin, int64_t end, std::atomic<int64_t>& bytes_read)
@@ -37,16 +41,40 @@ class FileSource final : public ByteSource {
   void give_back(size_t bytes) override { bytes_read_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed); }
 
  private:
-  [[noreturn]] void fail(const char* action) const {
-    throw InputError("cannot be {}: {}", action, std::generic_category().message(errno));
-  }
-
   int descriptor_;
   int64_t at_, end_;
   std::atomic<int64_t>& bytes_read_;
 };
 
+class StreamSource final : public ByteSource {
+ public:
+  explicit StreamSource(const std::string& path)
+      : descriptor_(path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (descriptor_ < 0) fail("opened");
+  }
+  ~StreamSource() override {
+    if (descriptor_ != STDIN_FILENO) ::close(descriptor_);
+  }
+
+  size_t read(std::span<char> to) override {
+    size_t filled = 0;
+    while (filled < to.size()) {
+      const ssize_t count = ::read(descriptor_, to.data() + filled, to.size() - filled);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail("read");
+      if (count == 0) break;
+      filled += static_cast<size_t>(count);
+    }
+    return filled;
+  }
+
+ private:
+  int descriptor_;
+};
+
 }  // namespace
+
+std::unique_ptr<ByteSource> open_stream_source(const std::string& path) { return std::make_unique<StreamSource>(path); }
 
 std::unique_ptr<ByteSource> open_file_source(const std::filesystem::path& path, int64_t begin, int64_t end,
                                              std::atomic<int64_t>& bytes_read) {

@@ -33,6 +33,9 @@ class ByteSource {
 std::unique_ptr<ByteSource> open_file_source(const std::filesystem::path& path, int64_t begin, int64_t end,
                                              std::atomic<int64_t>& bytes_read);
 
+// A file from its beginning, whatever kind it is: a pipe too. "-" is stdin.
+std::unique_ptr<ByteSource> open_stream_source(const std::string& path);
+
 // What `source`, which must outlive it, unfolds to. Streams one after the other in a file are one. A stream that needs more than
 // `memory` bytes to be unfolded is an InputError.
 std::unique_ptr<ByteSource> open_decompressor(Compression compression, ByteSource& source, int64_t memory);

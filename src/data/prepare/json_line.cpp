@@ -1,5 +1,7 @@
 #include "data/prepare/json_line.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -8,6 +10,7 @@
   #include <emmintrin.h>
 #endif
 
+#include "base/error.h"
 #include "data/prepare/json_string.h"
 
 namespace trireme::prepare {
@@ -299,6 +302,21 @@ class LineScanner {
 };
 
 }  // namespace
+
+std::string describe_problem(const LineText& line, const std::string& key) {
+  switch (line.status) {
+    case LineStatus::malformed:
+      return fmt::format("not JSON: {}", line.problem);
+    case LineStatus::no_key:
+      return fmt::format("no key \"{}\"; --key names another", key);
+    case LineStatus::not_text:
+      return fmt::format("the value of \"{}\" is no text", key);
+    case LineStatus::text:
+    case LineStatus::blank:
+      break;
+  }
+  CHECK_NEVER("a line with a text, or a blank one, has no problem");
+}
 
 void TextScratch::reset(size_t line_bytes) {
   if (capacity_ < line_bytes + kSlack) {

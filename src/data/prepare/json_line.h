@@ -30,6 +30,11 @@ struct LineText {
   size_t problem_at = 0;     // in bytes from the start of the line
 };
 
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // may begin a file, and is no part of its first line
+
+// What keeps a line that is not blank from having a text, in words that follow its place.
+std::string describe_problem(const LineText& line, const std::string& key);
+
 // Where unescaped texts go, one after the other. Has room for all texts of as many bytes of lines as it was made for.
 class TextScratch {
  public:

@@ -69,10 +69,6 @@ struct DecodedChar {
 
 void append_utf8(uint32_t code_point, std::string& text);
 
-// The same text with every byte sequence that is not UTF-8 replaced by U+FFFD, one for each maximal part of a character as
-// Python's errors="replace" does. Returns how many were put into `repaired`; 0 leaves it alone: the text is fine as it is.
-int64_t repair_utf8(std::string_view text, std::string& repaired);
-
 // Normalization Form C. Returns false, and leaves `composed` alone, when the text is composed already.
 bool compose_nfc(std::string_view text, std::string& composed);
 

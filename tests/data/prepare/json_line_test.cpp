@@ -183,6 +183,7 @@ TEST(Utf8, ReplacesAsPythonDoes) {
       {"\xE4\xB8", r, 1},  // cut off: one for what is there
       {"\xE4\xB8z", r + "z", 1},
       {"\xF0\x9F\x98z", r + "z", 1},
+      {"\xF0\x80\x80", r + r + r, 3},
       {"\xF0\x9F\x98\x80\x80", "\xF0\x9F\x98\x80" + r, 1},
       {"12345678\x80"
        "12345678",

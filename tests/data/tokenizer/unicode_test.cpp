@@ -24,31 +24,6 @@ TEST(Unicode, LettersAndNumbersAreThoseOfVersion16) {
   EXPECT_EQ(numbers, 1911);
 }
 
-TEST(Unicode, BrokenSequencesBecomeOneReplacementForEachMaximalPart) {
-  // What Python's bytes.decode("utf-8", errors="replace") gives.
-  const std::pair<std::string, std::string> cases[] = {
-      {"\xFF", "\uFFFD"},
-      {"a\xE4\xB8", "a\uFFFD"},
-      {"\xE4\xB8"
-       "b",
-       "\uFFFDb"},
-      {"\xC0\x80", "\uFFFD\uFFFD"},
-      {"\xED\xA0\x80", "\uFFFD\uFFFD\uFFFD"},
-      {"\xF4\x90\x80\x80", "\uFFFD\uFFFD\uFFFD\uFFFD"},
-      {"\xF0\x9F\x98", "\uFFFD"},
-      {"\xF0\x80\x80", "\uFFFD\uFFFD\uFFFD"},
-      {"12345678\x80", "12345678\uFFFD"},
-  };
-  for (const auto& [broken, expected] : cases) {
-    std::string repaired;
-    EXPECT_GT(repair_utf8(broken, repaired), 0);
-    EXPECT_EQ(repaired, expected);
-  }
-  std::string untouched = "as it was";
-  EXPECT_EQ(repair_utf8("fine: \u00E9 \u4E2D", untouched), 0);
-  EXPECT_EQ(untouched, "as it was");
-}
-
 TEST(Unicode, ComposedForms) {
   const std::pair<std::string, std::string> cases[] = {
       {"e\u0301", "\u00E9"},               // a letter and its accent

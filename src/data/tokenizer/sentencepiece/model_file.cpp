@@ -5,9 +5,9 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/tokenizer/pair_table.h"
 #include "data/tokenizer/sentencepiece/protobuf_reader.h"
-#include "data/tokenizer/unicode.h"
 
 namespace trireme {
 namespace {
@@ -40,11 +40,10 @@ SentencePiece read_piece(const std::string& source, size_t index, std::string_vi
     if (type < 1 || type > 6) throw UserError("{}: piece {} has type {}, which is not known", source, index, type);
     piece.type = static_cast<SentencePiece::Type>(type);
   }
-  std::string repaired;
   if (piece.text.empty()) throw UserError("{}: piece {} is empty", source, index);
   if (piece.text.size() > kMaxPieceBytes)
     throw UserError("{}: piece {} has {} bytes; at most {} are supported", source, index, piece.text.size(), kMaxPieceBytes);
-  if (repair_utf8(piece.text, repaired) != 0) throw UserError("{}: piece {} is not UTF-8", source, index);
+  if (valid_utf8_prefix(piece.text) < piece.text.size()) throw UserError("{}: piece {} is not UTF-8", source, index);
   if (!std::isfinite(piece.score)) throw UserError("{}: the score of piece {} is not a number", source, index);
   return piece;
 }
