@@ -64,7 +64,9 @@ bool run_and_kill(const std::string& arguments, int64_t microseconds) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-TEST_F(DataPrepareTest, KilledAtAnyMomentAndStartedAgainTheFilesAreTheSame) {
+using DataPrepareSlow = DataPrepareTest;
+
+TEST_F(DataPrepareSlow, KilledAtAnyMomentAndStartedAgainTheFilesAreTheSame) {
   for (int i = 0; i < 4; ++i) folder_.write(fmt::format("in/{}.jsonl", i), lines(8000));
   const std::string input = (folder_ / "in").string();
   ASSERT_EQ(run_program(prepare(input, "right", "--workers 1")).status, 0);
@@ -87,7 +89,7 @@ TEST_F(DataPrepareTest, KilledAtAnyMomentAndStartedAgainTheFilesAreTheSame) {
 }
 
 // Small documents, long lines, lines that are too long, text without a place to cut: none makes it take more than it may.
-TEST_F(DataPrepareTest, MemoryStaysUnderItsBound) {
+TEST_F(DataPrepareSlow, MemoryStaysUnderItsBound) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   SKIP_FOR(machine) << "a sanitizer's own memory would be counted";
 #endif

@@ -24,6 +24,8 @@ class ParallelMeeting : public MpiRun {
   std::string small(const std::string& more) const { return train("run", "trainer.max_steps=2 trainer.rank_timeout=60 " + more); }
 };
 
+using ParallelMeetingSlow = ParallelMeeting;
+
 TEST_F(ParallelMeeting, RanksThatDifferAreNamedWithKeyAndValues) {
   const std::pair<const char*, const char*> differences[] = {
       {"model.seed=5", "model.seed=5 (rank 0: 1234)"},
@@ -45,7 +47,7 @@ TEST_F(ParallelMeeting, RanksThatDifferAreNamedWithKeyAndValues) {
   EXPECT_FALSE(fs::exists(folder_ / "run")) << "nothing may be built";
 }
 
-TEST_F(ParallelMeeting, RanksThatDifferAreNamedOverMpiToo) {
+TEST_F(ParallelMeetingSlow, RanksThatDifferAreNamedOverMpiToo) {
   if (run_shell("command -v mpirun").status != 0) SKIP_FOR(mpi) << "mpirun is not installed";
   const auto result = run_shell(fmt::format("mpirun -q --allow-run-as-root --oversubscribe -n 1 {} {} : -n 1 {} {}",
                                             TRIREME_BINARY, small("model.seed=5"), TRIREME_BINARY, small("model.seed=6")));
@@ -79,7 +81,7 @@ TEST_F(ParallelMeeting, AMistakeOfOneRankEndsAll) {
 }
 
 // A rank without rank 0, and rank 0 of another job without its ranks.
-TEST_F(ParallelMeeting, WhoWaitsSaysForWhomAndNotForLong) {
+TEST_F(ParallelMeetingSlow, WhoWaitsSaysForWhomAndNotForLong) {
   const int port = TcpListener(0, Reach::machine).port(), other_port = TcpListener(0, Reach::machine).port();
   const std::string impatient = train("run", "trainer.rank_timeout=3");
   const auto start = std::chrono::steady_clock::now();

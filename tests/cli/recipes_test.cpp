@@ -110,7 +110,7 @@ TEST(RecipesTest, AreFoundFromAnywhere) {
 }
 
 // Every recipe, as a user types it: a run, or one line that says what is missing. None may take memory or time to say so.
-TEST(RecipesTest, LargeOnesAreAnsweredInOneLine) {
+TEST(RecipesSlow, LargeOnesAreAnsweredInOneLine) {
   for (const nlohmann::json& recipe : recipes_as_json()) {
     const std::string name = recipe.at("name").get<std::string>();
     if (recipe.at("parameters").get<int64_t>() < 2'000'000'000 && recipe.at("gpus").get<int64_t>() == 1) continue;

@@ -73,7 +73,9 @@ TEST_F(ResumeTest, WithoutARunToResumeNothingIsNamedThatNeverWas) {
   EXPECT_TRUE(contains(none_saved.output, "there is no checkpoint in runs/a to resume")) << none_saved.output;
 }
 
-TEST_F(ResumeTest, TheNextLineAsPrintedLeavesTheLogsAlone) {
+using ResumeSlow = ResumeTest;
+
+TEST_F(ResumeSlow, TheNextLineAsPrintedLeavesTheLogsAlone) {
   for (const char* more :
        {"exp_manager.resume_if_exists=true exp_manager.resume_ignore_no_checkpoint=true "
         "exp_manager.create_checkpoint_callback=false trainer.max_steps=3",

@@ -59,8 +59,10 @@ TEST_F(TrainRecipeTest, BytesThatAreNotUtf8AreRefusedBeforeTheFirstStep) {
   EXPECT_TRUE(contains(environment.output, "the environment variable LATIN: the byte 0xe9 is not UTF-8")) << environment.output;
 }
 
+using TrainRecipeSlow = TrainRecipeTest;
+
 // Names of files outside of the recipe are bytes: they work, with checkpoints, logs and reports.
-TEST_F(TrainRecipeTest, FoldersAndRecipesWithAnyNameWork) {
+TEST_F(TrainRecipeSlow, FoldersAndRecipesWithAnyNameWork) {
   const std::string home = "caf\xe9";
   folder_.write(home + "/\xff.yaml",
                 std::string("trainer: {precision: 32, max_steps: 2}\nexp_manager: {explicit_log_dir: run}\n") + kModel);

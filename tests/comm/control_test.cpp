@@ -74,6 +74,8 @@ class ControlTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
+using ControlSlow = ControlTest;  // waits for heartbeats
+
 TEST_F(ControlTest, WhatIsSaidOnceIsHeardByAll) {
   const std::vector<int> statuses = on_ranks(4, [](Control& control) {
     const std::string rank = std::to_string(control.rank());
@@ -197,7 +199,7 @@ TEST_F(ControlTest, WhoLeavesWithAGoodbyeIsNotMissed) {
   EXPECT_EQ(statuses, std::vector<int>(3, 0));
 }
 
-TEST_F(ControlTest, SaysWhoDidNotArrive) {
+TEST_F(ControlSlow, SaysWhoDidNotArrive) {
   const std::vector<int> statuses = on_ranks(4, [&](Control& control) {
     const uint64_t begun = control.rank() == 1 || control.rank() == 3 ? 6 : 7;
     control.connect([begun] { return std::vector<CallCount>{{.group = 3, .stream = 16, .count = begun}}; }, {});
@@ -210,7 +212,7 @@ TEST_F(ControlTest, SaysWhoDidNotArrive) {
   EXPECT_EQ(statuses, std::vector<int>(4, 0));
 }
 
-TEST_F(ControlTest, ARankThatStandsStillIsSilent) {
+TEST_F(ControlSlow, ARankThatStandsStillIsSilent) {
   const std::vector<int> statuses = on_ranks(3, [&](Control& control) {
     control.set_timeout(seconds(4));
     control.first_of("begin", "");

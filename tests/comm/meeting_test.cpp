@@ -171,6 +171,8 @@ class MeetingTest : public testing::Test {
   std::map<int, std::vector<std::string>> notices_;  // by rank
 };
 
+using MeetingSlow = MeetingTest;
+
 TEST_F(MeetingTest, AllKnowAll) {
   const auto endings = on_threads(5, [&](int rank) {
     const Company company = meet(where(rank, 5), {.place = {}, .addresses = {"a"}, .port = 100 + rank}, {});
@@ -184,7 +186,7 @@ TEST_F(MeetingTest, AllKnowAll) {
 }
 
 // Six jobs that want the same ports on one machine: each finds its own ranks.
-TEST_F(MeetingTest, JobsAtTheSamePortsDoNotMix) {
+TEST_F(MeetingSlow, JobsAtTheSamePortsDoNotMix) {
   constexpr int kJobs = 6, kRanks = 3;
   const TcpListener silent(0, Reach::machine);  // a program that never answers, whom all wait for once
   ports_ = {silent.port()};
@@ -196,7 +198,7 @@ TEST_F(MeetingTest, JobsAtTheSamePortsDoNotMix) {
   for (const Ending& ending : endings) EXPECT_EQ(ending.size, kRanks) << ending.line;
 }
 
-TEST_F(MeetingTest, WhoWaitsSaysForWhom) {
+TEST_F(MeetingSlow, WhoWaitsSaysForWhom) {
   const auto endings = on_threads(4, [&](int rank) {
     if (rank == 1) return Ending{};
     if (rank == 3) std::this_thread::sleep_for(seconds(3));
@@ -213,7 +215,7 @@ TEST_F(MeetingTest, WhoWaitsSaysForWhom) {
   EXPECT_TRUE(contains(notices_[0][0], "waiting for ranks 1,3 of 4; rank 0 listens at ")) << notices_[0][0];
 }
 
-TEST_F(MeetingTest, WithoutRank0ItIsNamed) {
+TEST_F(MeetingSlow, WithoutRank0ItIsNamed) {
   const Ending ending = meet_as(where(1, 2), {.timeout = seconds(3), .facts = {}, .notice = {}});
   EXPECT_EQ(ending.status, 1);
   EXPECT_TRUE(contains(ending.line, fmt::format("s for rank 0 at 127.0.0.1, port {}: nobody answers", ports_[0]))) << ending.line;
@@ -302,7 +304,7 @@ TEST_F(MeetingTest, DifferencesAreCounted) {
 }
 
 // A rank that is killed while others are still to come ends the job for those that are there, in seconds.
-TEST_F(MeetingTest, AKillWhileRanksMeetEndsTheOthers) {
+TEST_F(MeetingSlow, AKillWhileRanksMeetEndsTheOthers) {
   for (const int victim : {0, 1}) {
     const pid_t child = ::fork();
     if (child == 0) {

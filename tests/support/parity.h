@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -147,6 +148,10 @@ std::vector<Contestant> cpu_contestants();
 class Parity {
  public:
   explicit Parity(std::vector<Contestant> contestants = cpu_contestants()) : contestants_(std::move(contestants)) {}
+
+  bool has_gpu() const {
+    return std::ranges::any_of(contestants_, [](const Contestant& each) { return each.device == Device::cuda; });
+  }
 
   static std::vector<cpu::Isa> isas() {
     using cpu::Isa;

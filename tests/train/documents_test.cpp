@@ -132,10 +132,13 @@ INSTANTIATE_TEST_SUITE_P(
     Layouts, DocumentLayouts,
     testing::Values(with_documents("tp2_sp", {.tp = 2}, [](ModelSettings& m) { m.sequence_parallel = true; }),
                     with_documents("pp2", {.pp = 2}), with_documents("cp2", {.cp = 2}),
-                    with_documents("cp4_tp2", {.tp = 2, .cp = 4}, [](ModelSettings& m) { m.encoder_seq_length = 32; }),
                     with_documents("recompute", {.dp = 2},
                                    [](ModelSettings& m) { m.activations_checkpoint_granularity = RecomputeGranularity::full; })),
     [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Slow, DocumentLayouts,
+                         testing::Values(with_documents("cp4_tp2", {.tp = 2, .cp = 4},
+                                                        [](ModelSettings& m) { m.encoder_seq_length = 32; })),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace trireme

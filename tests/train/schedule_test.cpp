@@ -121,9 +121,11 @@ TEST(Schedule, EveryPassOnceInMemoryOfItsOwn) {
 TEST(Schedule, MessagesPairUpInOrder) {
   for_every_pipeline([](const Pipeline& p) {
     using Message = std::pair<int64_t, int64_t>;  // micro-batch and boundary between chunks
+    std::vector<std::vector<Action>> schedules;
+    for (int64_t stage = 0; stage < p.stages; ++stage) schedules.push_back(make_schedule(p, stage));
     const auto messages = [&](int64_t stage, Kind kind) {
       std::vector<Message> list;
-      for (const Action& a : make_schedule(p, stage)) {
+      for (const Action& a : schedules[static_cast<size_t>(stage)]) {
         const int64_t number = a.chunk * p.stages + stage;
         const bool behind = kind == Kind::send_forward || kind == Kind::receive_backward;
         if (a.kind == kind) list.push_back({a.micro_batch, behind ? number : number - 1});
