@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "data/byte_tokenizer.h"
+#include "data/tokenizer/load_tokenizer.h"
 #include "tokenizer_fixtures.h"
 
 namespace trireme {
@@ -159,6 +160,67 @@ TEST(TextCut, PiecesHaveTheTokensOfTheWhole) {
       }
   }
   for (const Sample& sample : texts) expect_same_tokens(ByteTokenizer(), sample, 7);
+}
+
+// ------------------------------------------------------------------------------------------------------ sentencepiece models
+
+std::unique_ptr<Tokenizer> sentencepiece(const std::string& model, SpecialTokens specials = SpecialTokens::ordinary) {
+  return load_tokenizer(TRIREME_SOURCE_DIR "/tests/data/tokenizer/sentencepiece/" + model + ".model", {.specials = specials});
+}
+
+// Text of what rules, user-defined pieces, control symbols and the clearing up of spaces depend on.
+std::string text_for_pieces(std::mt19937& random, const std::vector<std::string>& parts, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += parts[random() % parts.size()];
+  return text;
+}
+
+// Every place where a cut is allowed, not only the last one of a block.
+void expect_safe_cuts(const Tokenizer& tokenizer, const std::string& text, int& cuts) {
+  const auto encoder = tokenizer.make_encoder();
+  TokenBuffer whole;
+  encoder->encode(text, whole);
+  size_t last = 0;
+  for (size_t size = 1; size <= text.size(); ++size) {
+    const size_t at = tokenizer.last_cut(std::string_view(text).substr(0, size), 0);
+    if (at == 0 || at == last) continue;
+    last = at, ++cuts;
+    TokenBuffer pieces;
+    encoder->encode(std::string_view(text).substr(0, at), pieces);
+    encoder->encode_rest(std::string_view(text).substr(at), pieces);
+    ASSERT_TRUE(std::ranges::equal(whole.tokens(), pieces.tokens())) << "cut at " << at << " of: " << text;
+  }
+}
+
+TEST(TextCut, PiecesOfSentencepieceModelsHaveTheTokensOfTheWhole) {
+  const std::vector<std::string> parts = {" ",      "  ",  "\n",  "\t",   "\u2581", "a",     "the",    "fox", "ing", "e",
+                                          "\u0301", "ﬁ",   "①",   "汉",   "字",     "😀",     ".",      ",",   "::",  "12",
+                                          "'",      "<s>", "</s", "</s>", "<mask>", "<ctl>", "\u3000", "q"};
+  std::mt19937 random(3);
+  for (const char* model : {"bpe_bytes", "bpe_rules"})
+    for (const SpecialTokens specials : {SpecialTokens::ordinary, SpecialTokens::recognised}) {
+      SCOPED_TRACE(model);
+      const auto tokenizer = sentencepiece(model, specials);
+      int cuts = 0;
+      for (int round = 0; round < 400; ++round) {
+        expect_safe_cuts(*tokenizer, text_for_pieces(random, parts, 40), cuts);
+        if (HasFatalFailure()) return;
+      }
+      EXPECT_GT(cuts, 400 * 5);
+      for (const Sample& sample : samples()) {
+        const bool is_utf8 = valid_utf8_prefix(sample.text) == sample.text.size();
+        const size_t most_between = is_utf8 ? 150 : 1500;  // around bytes that are not UTF-8 there is no cut
+        for (const size_t block : {1, 64, 500}) expect_same_tokens(*tokenizer, {sample.name, sample.text, most_between}, block);
+      }
+    }
+}
+
+// Where the tokens of a text depend on all that is before them.
+TEST(TextCut, SentencepieceModelsWithoutBordersAreNotCut) {
+  const std::string text = repeated("The quick brown fox {} jumps.\n", 20);
+  EXPECT_NE(sentencepiece("bpe_bytes")->last_cut(text, 0), 0U);
+  for (const char* model : {"bpe_unused", "unigram_bytes", "unigram_rules"})
+    EXPECT_EQ(sentencepiece(model)->last_cut(text, 0), 0U) << model;
 }
 
 // A composed character that NFC takes apart ends with a mark, which belongs to what follows it.

@@ -38,12 +38,11 @@ size_t PieceBorders::place_of(std::string_view left, std::string_view right) {
 }
 
 size_t PieceBorders::part_of(std::string_view text) const {
-  if (!has_borders_) return text.size();
   size_t at = 0, length = character_length(text);
   while (at + length < text.size()) {
     const std::string_view next = text.substr(at + length);
     const size_t next_length = character_length(next);
-    if (!joined_[place_of(text.substr(at, length), next.substr(0, next_length))]) break;
+    if (is_between(text.substr(at, length), next.substr(0, next_length))) break;
     at += length;
     length = next_length;
   }

@@ -14,6 +14,9 @@ class PieceBorders {
  public:
   explicit PieceBorders(const PieceVocabulary& vocabulary);
 
+  // Whether the tokens before and after the place between these two characters do not depend on each other.
+  bool is_between(std::string_view left, std::string_view right) const { return has_borders_ && !joined_[place_of(left, right)]; }
+
   // The length of the part that `text` begins with whose tokens do not depend on what follows.
   size_t part_of(std::string_view text) const;
 

@@ -42,6 +42,26 @@ CharsMap::Rule CharsMap::find(std::string_view text) const {
   return longest;
 }
 
+// Through all that the double array has, level by level. Each place belongs to one text, so that no more than all are visited.
+std::optional<size_t> CharsMap::longest() const {
+  if (units_.empty()) return 0;
+  size_t longest = 0, visited = 0;
+  std::vector<size_t> level{offset_of(units_[0])}, next;
+  for (size_t depth = 1; !level.empty(); ++depth) {
+    for (const size_t from : level)
+      for (uint32_t byte = 0; byte < 256; ++byte) {
+        const size_t at = from ^ byte;
+        if (at >= units_.size() || label_of(units_[at]) != byte) continue;
+        if (++visited > units_.size()) return std::nullopt;
+        if (has_value(units_[at])) longest = depth;
+        next.push_back(at ^ offset_of(units_[at]));
+      }
+    level.swap(next);
+    next.clear();
+  }
+  return longest;
+}
+
 std::string_view CharsMap::replacement_at(uint32_t offset) const {
   if (offset >= replacements_.size()) return {};
   const std::string_view rest = std::string_view(replacements_).substr(offset);

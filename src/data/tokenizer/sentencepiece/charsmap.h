@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ class CharsMap {
   };
   // The longest rule for what `text` begins with.
   Rule find(std::string_view text) const;
+
+  // The length of the longest text that is replaced, in bytes; nothing: the table is damaged, and has texts without an end.
+  std::optional<size_t> longest() const;
 
  private:
   std::string_view replacement_at(uint32_t offset) const;

@@ -15,7 +15,11 @@ Normalizer::Normalizer(const std::string& source, const NormalizerRules& rules, 
     : rules_(rules),
       user_defined_(user_defined),
       charsmap_(source, rules.precompiled_charsmap),
-      space_(rules.escape_whitespaces ? kSpaceSymbol : " ") {}
+      space_(rules.escape_whitespaces ? kSpaceSymbol : " "),
+      longest_step_(charsmap_.longest()) {
+  constexpr size_t kLongestCharacter = 4;
+  if (longest_step_) longest_step_ = std::max({*longest_step_, user_defined.longest(), kLongestCharacter});
+}
 
 Normalizer::Step Normalizer::step(std::string_view text) const {
   if (!user_defined_.empty())
@@ -46,7 +50,16 @@ void Normalizer::normalize(std::string_view text, std::string& normalized) const
   }
   if (text.empty()) return;
   if (rules_.add_dummy_prefix && !rules_.treat_whitespace_as_suffix) normalized += space_;
-  bool after_space = removes;
+  append_steps(text, removes, normalized);
+}
+
+void Normalizer::normalize_rest(std::string_view text, std::string& normalized) const {
+  normalized.clear();
+  append_steps(text, false, normalized);
+}
+
+void Normalizer::append_steps(std::string_view text, bool after_space, std::string& normalized) const {
+  const bool removes = rules_.remove_extra_whitespaces;
   while (!text.empty()) {
     Step next = step(text);
     if (after_space) next.replaced.remove_prefix(std::min(next.replaced.find_first_not_of(' '), next.replaced.size()));

@@ -1,6 +1,7 @@
 // Text as the pieces of a sentencepiece model were learnt from it: rules applied, spaces cleared up and written as U+2581.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,18 +24,28 @@ class Normalizer {
   // Replaces what is in `normalized`.
   void normalize(std::string_view text, std::string& normalized) const;
 
- private:
+  // The same for what follows something that does not end with a space: nothing is put before it.
+  void normalize_rest(std::string_view text, std::string& normalized) const;
+
   struct Step {
     size_t length = 0;          // of the text that is taken
-    std::string_view replaced;  // what becomes of it
+    std::string_view replaced;  // what becomes of it, before spaces are written as space()
   };
+  // What a text that is not empty begins with.
   Step step(std::string_view text) const;
+
+  std::optional<size_t> longest_step() const { return longest_step_; }  // bytes; nothing: not known, since the rules are damaged
+  std::string_view space() const { return space_; }                     // as it is written
+
+ private:
+  void append_steps(std::string_view text, bool after_space, std::string& normalized) const;
   void append(std::string_view replaced, std::string& normalized) const;
 
   const NormalizerRules& rules_;
   const PieceTrie& user_defined_;
   CharsMap charsmap_;
-  std::string_view space_;  // as it is written
+  std::string_view space_;
+  std::optional<size_t> longest_step_;
 };
 
 }  // namespace trireme

@@ -14,6 +14,7 @@ PieceTrie::PieceTrie(std::vector<std::pair<std::string_view, int32_t>> pieces) {
   nodes_.emplace_back();
   for (size_t at = 0; at < ranges.size(); ++at) {
     auto [begin, end, depth] = ranges[at];
+    longest_ = depth;  // the last level is the deepest
     Node node;
     if (begin < end && pieces[begin].first.size() == depth) node.id = pieces[begin++].second;
     node.first_child = static_cast<uint32_t>(nodes_.size());

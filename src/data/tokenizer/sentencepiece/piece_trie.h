@@ -18,6 +18,7 @@ class PieceTrie {
   explicit PieceTrie(std::vector<std::pair<std::string_view, int32_t>> pieces = {});
 
   bool empty() const { return nodes_.size() <= 1; }
+  size_t longest() const { return longest_; }  // of all pieces, in bytes
 
   // Calls found(length, id) for every piece that `text` begins with, the shortest first.
   template <class Found>
@@ -49,6 +50,7 @@ class PieceTrie {
   };
 
   std::vector<Node> nodes_;
+  size_t longest_ = 0;
 };
 
 }  // namespace trireme

@@ -50,20 +50,28 @@ class SentencePieceEncoder final : public Encoder {
       unigram_.emplace(*tokenizer.unigram_);
   }
 
-  void encode(std::string_view text, TokenBuffer& tokens) override {
+  void encode(std::string_view text, TokenBuffer& tokens) override { encode_from(text, &Normalizer::normalize, tokens); }
+  void encode_rest(std::string_view text, TokenBuffer& tokens) override {
+    encode_from(text, &Normalizer::normalize_rest, tokens);
+  }
+
+ private:
+  using Normalize = void (Normalizer::*)(std::string_view, std::string&) const;
+
+  // `first` normalizes what is before the first control symbol.
+  void encode_from(std::string_view text, Normalize first, TokenBuffer& tokens) {
     for (size_t at = 0; at < text.size();) {
       const AddedTokenFinder::Found found =
           tokenizer_.specials_.empty() ? AddedTokenFinder::Found{} : tokenizer_.specials_.find(text, at);
-      encode_between(text.substr(at, found.at - at), tokens);
+      encode_between(text.substr(at, found.at - at), at == 0 ? first : &Normalizer::normalize, tokens);
       if (found.at == std::string_view::npos) return;
       tokens.push_back(found.id);
       at = found.at + found.length;
     }
   }
 
- private:
-  void encode_between(std::string_view text, TokenBuffer& tokens) {
-    tokenizer_.normalizer_.normalize(text, normalized_);
+  void encode_between(std::string_view text, Normalize normalize, TokenBuffer& tokens) {
+    (tokenizer_.normalizer_.*normalize)(text, normalized_);
     found_.clear();
     if (bpe_)
       bpe_->segment(normalized_, found_);
@@ -87,10 +95,12 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model, Special
       specials_(control_symbols(model_, specials)) {
   if (!model_.denormalizer.precompiled_charsmap.empty())
     denormalizer_.emplace(model_.source, model_.denormalizer, no_user_defined());
-  if (model_.kind == SentencePieceModel::Kind::bpe)
+  if (model_.kind == SentencePieceModel::Kind::bpe) {
     borders_.emplace(pieces_);
-  else
+    cutter_.emplace(model_, pieces_, normalizer_, *borders_, specials_);
+  } else {
     unigram_.emplace(pieces_);
+  }
   if (end_of_document) {
     end_of_document_ = pieces_.find(*end_of_document).value_or(-1);
     if (end_of_document_ < 0) throw UserError("{}: no special token {}", model_.source, *end_of_document);

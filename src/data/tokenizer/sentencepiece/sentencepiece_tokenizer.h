@@ -8,6 +8,7 @@
 #include "data/tokenizer/bpe_tokenizer.h"
 #include "data/tokenizer/sentencepiece/bpe_segmenter.h"
 #include "data/tokenizer/sentencepiece/normalizer.h"
+#include "data/tokenizer/sentencepiece/piece_cut.h"
 #include "data/tokenizer/sentencepiece/unigram_segmenter.h"
 
 namespace trireme {
@@ -23,6 +24,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::unique_ptr<Encoder> make_encoder() const override;
   std::string decode(std::span<const int32_t> tokens) const override;
   std::string decode_within(int32_t token) const override;
+  size_t last_cut(std::string_view text, size_t searched) const override { return cutter_ ? cutter_->last(text, searched) : 0; }
   uint32_t rules_checksum() const override { return model_.checksum; }
 
  private:
@@ -36,7 +38,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::optional<Normalizer> denormalizer_;
   std::optional<PieceBorders> borders_;  // of a BPE model
   std::optional<UnigramModel> unigram_;
-  AddedTokenFinder specials_;  // control symbols, where they are to be found in the text
+  AddedTokenFinder specials_;          // control symbols, where they are to be found in the text
+  std::optional<PieceCutter> cutter_;  // of a BPE model
   int32_t end_of_document_ = -1;
 };
 
