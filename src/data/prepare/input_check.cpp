@@ -10,7 +10,9 @@ namespace {
 
 using nlohmann::json;
 
-json stamp_to_json(const FileStamp& stamp) { return json::array({stamp.bytes, stamp.modified, stamp.inode}); }
+json stamp_to_json(const FileStamp& stamp) {
+  return json::array({stamp.bytes, stamp.modified, stamp.inode, stamp.status_changed});
+}
 
 // Takes the checksum of so many blocks.
 class ChecksumSink final : public BlockSink {

@@ -1,4 +1,5 @@
-// Whether the inputs are still what an earlier run has read: by size, time and inode, and where those differ, by what is in them.
+// Whether the inputs are still what an earlier run has read: by size, times and inode, and where those differ, by what is in
+// them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +11,7 @@
 
 namespace trireme::prepare {
 
-// For plans and reports: [bytes, nanoseconds, inode] of every file.
+// For plans and reports: [bytes, nanoseconds, inode, nanoseconds of the last change of any kind] of every file.
 nlohmann::json stamps_to_json(const std::vector<InputFile>& files);
 // The files that are not as `stamps` says.
 std::set<size_t> files_that_differ(const std::vector<InputFile>& files, const nlohmann::json& stamps);

@@ -133,9 +133,11 @@ std::optional<Wrapping> wrapping_of(std::string_view name) {
 std::optional<FileStamp> find_stamp(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  const auto nanoseconds = [](const timespec& time) { return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec; };
   return FileStamp{.bytes = status.st_size,
-                   .modified = status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec,
-                   .inode = status.st_ino};
+                   .modified = nanoseconds(status.st_mtim),
+                   .inode = status.st_ino,
+                   .status_changed = nanoseconds(status.st_ctim)};
 }
 
 std::vector<InputFile> find_input_files(const std::vector<std::string>& entries, std::vector<std::string>& passed_over) {

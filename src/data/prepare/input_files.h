@@ -32,6 +32,7 @@ struct FileStamp {
   int64_t bytes = 0;
   int64_t modified = 0;  // nanoseconds since 1970
   uint64_t inode = 0;
+  int64_t status_changed = 0;  // nanoseconds since 1970; no program sets it back, but renaming or linking a file sets it too
 
   bool operator==(const FileStamp&) const = default;
 };

@@ -439,6 +439,17 @@ TEST_F(PrepareTest, TooLittleDiskOrMemoryIsSaidBeforeAnythingIsDone) {
 // An input that changes while its tokens are being made, or after.
 class ChangedInputTest : public PrepareTest {
  protected:
+  // In place, with the time it had: size, time and inode are those of before.
+  void replace_keeping_time(const std::string& name, const std::string& text) const {
+    const auto time = fs::last_write_time(folder_ / name);
+    const auto stamp = find_stamp((folder_ / name).string());
+    folder_.write(name, text);
+    fs::last_write_time(folder_ / name, time);
+    auto after = find_stamp((folder_ / name).string());
+    after->status_changed = stamp->status_changed;
+    ASSERT_EQ(*after, *stamp);
+  }
+
   std::string wrapped(const std::string& name, const std::vector<std::string>& documents) const {
     return compress(wrapping_of(name)->compression, json_lines(documents));
   }
@@ -458,7 +469,10 @@ TEST_F(ChangedInputTest, IsNoticedWhenAnUnfinishedRunGoesOn) {
     folder_.write(name, other);
     expect_user_error([&] { run(some); }, {name, "changed since"});
     folder_.write(name, text);  // with another time, but the same contents
-    write_last("");             // and what was not read yet may change
+    replace_keeping_time(name, other);
+    expect_user_error([&] { run(some); }, {name, "changed since"});
+    replace_keeping_time(name, text);
+    write_last("");  // and what was not read yet may change
     EXPECT_EQ(run(some).outcome, PrepareOutcome::complete);
     EXPECT_EQ(dataset(std::string(name) + ".out"), expected(documents_, EndOfDocument::none));
   }
@@ -472,6 +486,8 @@ TEST_F(ChangedInputTest, IsNoticedAfterCompletion) {
   EXPECT_EQ(run(some).outcome, PrepareOutcome::complete);
   std::string other = text;
   other[other.find("word") + 1] = 'x';
+  replace_keeping_time("a.jsonl", other);
+  expect_user_error([&] { run(some); }, {"a.jsonl", "other contents", "choose another --output"});
   folder_.write("a.jsonl", other);
   expect_user_error([&] { run(some); }, {"a.jsonl", "other contents", "choose another --output"});
 }
