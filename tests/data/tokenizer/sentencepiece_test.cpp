@@ -1,6 +1,7 @@
 // Sentencepiece models against tokens and text that the sentencepiece library made, and damaged ones.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -167,6 +168,33 @@ TEST(SentencePiece, DamagedModelsAreRefusedOrRead) {
   }
   EXPECT_GT(refused, 100);
   expect_user_error([] { read_sentencepiece_model("m", "not a model"); }, {"m: ", "not a sentencepiece model"});
+}
+
+// Rules for all texts of a and b of this length, whose endings share places. `to_itself`: the last place leads to itself.
+CharsMap rules_of_length(uint32_t length, bool to_itself) {
+  std::vector<uint32_t> units((length + 2) * 256, 0x80000000);  // values, which no byte leads to
+  const auto unit = [](uint32_t offset, bool has_value, uint32_t label) {
+    return offset << 10 | uint32_t{has_value} << 8 | label;
+  };
+  units[0] = unit(256, false, 0);
+  for (uint32_t level = 1; level <= length; ++level)
+    for (const uint32_t byte : {'a', 'b'}) {
+      const uint32_t at = (level * 256) ^ byte, next = (to_itself && level == length ? level : level + 1) * 256;
+      units[at] = unit(at ^ next, level == length, byte);
+    }
+  std::string blob(sizeof(uint32_t) * (units.size() + 1), '\0');
+  const auto bytes = static_cast<uint32_t>(units.size() * sizeof(uint32_t));
+  std::memcpy(blob.data(), &bytes, sizeof bytes);
+  std::memcpy(blob.data() + sizeof bytes, units.data(), bytes);
+  return {"m", blob};
+}
+
+TEST(SentencePiece, TheLongestRuleIsFound) {
+  EXPECT_EQ(CharsMap("m", "").longest(), 0U);
+  EXPECT_EQ(rules_of_length(1, false).longest(), 1U);
+  EXPECT_EQ(rules_of_length(30, false).longest(), 30U);
+  EXPECT_EQ(rules_of_length(30, false).find("abababababababababababababababab").length, 30U);
+  EXPECT_EQ(rules_of_length(30, true).longest(), std::nullopt);
 }
 
 TEST(SentencePiece, WhatTheModelMustHave) {

@@ -1,5 +1,6 @@
 #include "data/tokenizer/sentencepiece/charsmap.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -42,20 +43,23 @@ CharsMap::Rule CharsMap::find(std::string_view text) const {
   return longest;
 }
 
-// Through all that the double array has, level by level. Each place belongs to one text, so that no more than all are visited.
+// Through the double array level by level. Texts with the same ending share places, so each place is visited once per level.
 std::optional<size_t> CharsMap::longest() const {
+  constexpr size_t kMost = 256;  // longer ones are in damaged tables, where a place may be reached from itself
   if (units_.empty()) return 0;
-  size_t longest = 0, visited = 0;
+  size_t longest = 0;
   std::vector<size_t> level{offset_of(units_[0])}, next;
   for (size_t depth = 1; !level.empty(); ++depth) {
+    if (depth > kMost) return std::nullopt;
     for (const size_t from : level)
       for (uint32_t byte = 0; byte < 256; ++byte) {
         const size_t at = from ^ byte;
         if (at >= units_.size() || label_of(units_[at]) != byte) continue;
-        if (++visited > units_.size()) return std::nullopt;
         if (has_value(units_[at])) longest = depth;
         next.push_back(at ^ offset_of(units_[at]));
       }
+    std::ranges::sort(next);
+    next.erase(std::ranges::unique(next).begin(), next.end());
     level.swap(next);
     next.clear();
   }
