@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/start_threads.h"
 
 namespace trireme {
 namespace {
@@ -46,7 +47,7 @@ Control::Control(Company company, LastResort last_resort)
     peers_[other]->connection = std::move(company.connections[other]);
     peers_[other]->heard = Clock::now();
   }
-  if (size() > 1) thread_ = std::thread([this] { run(); });
+  if (size() > 1) thread_ = start_thread([this] { run(); });
 }
 
 Control::~Control() {

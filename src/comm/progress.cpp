@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/start_threads.h"
 
 namespace trireme {
 namespace {
@@ -27,7 +28,7 @@ class Patience {
 
 }  // namespace
 
-Progress::Progress(Options options) : options_(options), random_(options.seed), thread_([this] { run(); }) {}
+Progress::Progress(Options options) : options_(options), random_(options.seed), thread_(start_thread([this] { run(); })) {}
 
 Progress::~Progress() {
   {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/start_threads.h"
 
 namespace trireme {
 
@@ -15,16 +16,21 @@ Loader::Loader(const Dataset& dataset, const SamplerLayout& layout, int64_t cons
   CHECK(depth >= 2 && threads >= 1);  // one in the caller's hands, one in the making
   ring_.assign(static_cast<size_t>(depth),
                Slot{.batch = Batch(layout.micro_batch, dataset.sequence(), layout.cut, layout.documents), .number = -1});
-  for (int64_t i = 0; i < std::min(threads, depth - 1); ++i) threads_.emplace_back([this] { fill_ring(); });
+  start_threads(
+      threads_, std::min(threads, depth - 1), [this](int64_t) { fill_ring(); }, [this] { stop(); });
 }
 
 Loader::~Loader() {
+  stop();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Loader::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   room_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 void Loader::fill_ring() {

@@ -47,6 +47,7 @@ class Loader {
   };
 
   void fill_ring();
+  void stop();
   Slot& slot(int64_t number) { return ring_[static_cast<size_t>(number % std::ssize(ring_))]; }
   void wait_for(int64_t number, std::unique_lock<std::mutex>& lock);  // rethrows what making it threw
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/start_threads.h"
 #include "fetch/download_item.h"
 
 namespace trireme {
@@ -31,9 +32,9 @@ Downloader::~Downloader() = default;
 
 std::vector<DownloadResult> Downloader::run(const std::function<void()>& progress) {
   std::vector<std::jthread> threads;
-  threads.reserve(static_cast<size_t>(options_.parallel));
   working_ = options_.parallel;
-  for (int i = 0; i < options_.parallel; ++i) threads.emplace_back([this] { work(); });
+  start_threads(
+      threads, options_.parallel, [this](int64_t) { work(); }, [this] { stop_ = true; });
   double saved_at = system_clock().seconds();
   for (;;) {
     std::unique_lock lock(mutex_);

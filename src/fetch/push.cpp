@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/start_threads.h"
 #include "fetch/find_files.h"
 
 namespace trireme {
@@ -65,6 +66,8 @@ class Uploader {
     }
     --working_;
   }
+  void stop() { next_ = plan_.entries.size(); }  // nothing new is begun
+
   std::atomic<int> working_{0}, files_{0};
   std::atomic<int64_t> bytes_{0};
 
@@ -123,8 +126,8 @@ FetchReport carry_out(const PushPlan& plan, const DownloadOptions& options,
   uploader.working_ = options.parallel;
   {
     std::vector<std::jthread> threads;
-    threads.reserve(static_cast<size_t>(options.parallel));
-    for (int i = 0; i < options.parallel; ++i) threads.emplace_back([&] { uploader.work(); });
+    start_threads(
+        threads, options.parallel, [&](int64_t) { uploader.work(); }, [&] { uploader.stop(); });
     for (bool working = true; working;) {
       std::this_thread::sleep_for(kProgressEvery);
       working = uploader.working_ > 0;

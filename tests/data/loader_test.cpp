@@ -11,6 +11,8 @@
 
 #include "expect_user_error.h"
 #include "support/allocation_counter.h"
+#include "support/few_threads.h"
+#include "support/temporary_folder.h"
 
 namespace trireme {
 namespace {
@@ -109,6 +111,14 @@ TEST(Loader, WorksAheadAsFarAsTheRingAndLeavesTheCallersBatchAlone) {
   EXPECT_EQ(dataset.samples_read, 3);
   EXPECT_EQ(batch.tokens, (Int32s{0, 1, 2, 3}));
   EXPECT_EQ(loader.next().tokens, (Int32s{100, 101, 102, 103}));
+}
+
+TEST(Loader, ThreadsThatCannotBeHadAreALine) {
+  EXPECT_TRUE(passes_with_few_threads([] {
+    const NumberedDataset dataset(10);
+    const std::string line = message_of<Failure>([&] { Loader loader(dataset, {.micro_batch = 1}, 0, 1000, 999); });
+    EXPECT_TRUE(contains(line, "the system gives no more threads (")) << line;
+  }));
 }
 
 TEST(Loader, AnErrorArrivesWithTheBatchThatHasIt) {

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/start_threads.h"
 #include "data/prepare/part_writer.h"
 #include "data/prepare/thread_time.h"
 
@@ -109,7 +110,9 @@ class Pipeline::Lane final : public BlockSink {
   }
 
   static void require_unchanged(const InputFile& file) {
-    if (const auto now = find_stamp(file.path); now && *now != file.stamp)
+    auto now = find_stamp(file.path);
+    if (now) now->status_changed = file.stamp.status_changed;  // a link that is made meanwhile changes nothing
+    if (now && *now != file.stamp)
       throw UserError("{}: it changed while it was being read; wait until it is complete, and start again", file.path);
   }
 
@@ -164,8 +167,10 @@ bool Pipeline::run(const std::vector<int64_t>& parts, const std::function<bool()
   for (int64_t i = 0; i < settings_.lanes; ++i) lanes_.push_back(std::make_unique<Lane>(*this));
   {
     std::vector<std::jthread> threads;
-    for (const auto& lane : lanes_) threads.emplace_back([this, lane = lane.get()] { work(lane); });
-    for (int64_t i = settings_.lanes; i < settings_.workers; ++i) threads.emplace_back([this] { work(nullptr); });
+    const auto lane_of = [&](int64_t i) { return i < settings_.lanes ? lanes_[static_cast<size_t>(i)].get() : nullptr; };
+    start_threads(
+        threads, std::max(settings_.workers, settings_.lanes), [&](int64_t i) { work(lane_of(i)); },
+        [this] { set_state(State::failed); });
     std::unique_lock lock(mutex_);
     while (!lanes_changed_.wait_for(lock, kWatchInterval, [&] { return lanes_at_work_ == 0; })) {
       lock.unlock();
