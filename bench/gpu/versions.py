@@ -27,7 +27,7 @@ def run(program, case, precision, steps):
                         f'exp_manager.explicit_log_dir={folder}', *PRECISIONS[precision]],
                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
         summary = json.loads((Path(folder) / 'summary.json').read_text())
-    return summary['step_seconds']['median'], summary['loss']
+    return summary['step_seconds']['median'], summary['final_loss']
 
 
 def main():
