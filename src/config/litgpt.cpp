@@ -55,6 +55,7 @@ class LitgptConfig {
     set("bias", boolean("bias", true));
     set("share_embeddings_and_output_weights", false);
     set("parallel_residual", boolean("parallel_residual", true));
+    set("shared_attention_norm", boolean("shared_attention_norm", false));
     return model;
   }
 
@@ -119,7 +120,6 @@ class LitgptConfig {
         {"n_expert_per_token", {"0"}, "mixture of experts (MoE)"},
         {"sliding_window_size", {}, "sliding window attention"},
         {"sliding_window_layer_placing", {}, "sliding window attention"},
-        {"shared_attention_norm", {"false"}, "one norm for attention and MLP (shared_attention_norm)"},
         {"lm_head_bias", {"false"}, "a bias in the output layer (lm_head_bias)"},
         {"scale_embeddings", {"false"}, "scaled embeddings (scale_embeddings)"},
         {"norm_qk", {"false"}, "norms of queries and keys (norm_qk)"},
@@ -163,6 +163,7 @@ class LitgptConfig {
                                       "rope_condense_ratio",
                                       "rope_adjustments",
                                       "parallel_residual",
+                                      "shared_attention_norm",
                                       "bias",
                                       "attn_bias",
                                       "norm_eps",

@@ -215,7 +215,8 @@ struct ModelSettings {  // model.*
   MlpActivation activation = MlpActivation::gelu;
   bool bias = true;
   bool share_embeddings_and_output_weights = true;
-  bool parallel_residual = false;  // ours: GPT-NeoX style, attention and mlp side by side
+  bool parallel_residual = false;      // ours: GPT-NeoX style, attention and mlp side by side
+  bool shared_attention_norm = false;  // LitGPT's: the two have one norm, as in Falcon 7B
   RecomputeGranularity activations_checkpoint_granularity = RecomputeGranularity::none;
   RecomputeMethod activations_checkpoint_method = RecomputeMethod::uniform;
   int64_t activations_checkpoint_num_layers = 1;

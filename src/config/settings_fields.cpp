@@ -281,6 +281,8 @@ std::vector<Row<ModelSettings>> architecture_rows() {
       boolean("share_embeddings_and_output_weights", &S::share_embeddings_and_output_weights,
               "one matrix for embedding and output"),
       boolean("parallel_residual", &S::parallel_residual, "attention and MLP side by side on the same input, as in GPT-NeoX"),
+      boolean("shared_attention_norm", &S::shared_attention_norm,
+              "with parallel_residual: one norm for attention and MLP, as in Falcon 7B"),
       choice("activations_checkpoint_granularity", &S::activations_checkpoint_granularity,
              {{"null", RecomputeGranularity::none},
               {"selective", RecomputeGranularity::selective},

@@ -58,6 +58,13 @@ void validate_positions(const ModelSettings& model) {
                     model.rotary_percentage, turned, model.head_width());
 }
 
+void validate_norms(const ModelSettings& model) {
+  if (model.shared_attention_norm && !model.parallel_residual)
+    throw UserError(
+        "model.shared_attention_norm=true needs attention and MLP on the same input; set model.parallel_residual=true, or use "
+        "false");
+}
+
 void validate_batches(const ModelSettings& model) {
   if (model.global_batch_size % model.micro_batch_size != 0)
     throw UserError("model.micro_batch_size={} does not divide model.global_batch_size={}; use {}", model.micro_batch_size,
@@ -187,6 +194,7 @@ void validate_magnitude(const ModelSettings& model) {
 void validate_recipe(const Settings& settings) {
   validate_heads(settings.model);
   validate_positions(settings.model);
+  validate_norms(settings.model);
   validate_batches(settings.model);
   validate_layout(settings.model);
   validate_fp8(settings);

@@ -69,6 +69,7 @@ HfFamily gpt_neox() {
       .rotary = {.base = "rotary_emb_base", .share = "rotary_pct"},
       .settings = {{"model.normalization", "layernorm", {"layernorm1p"}},
                    {"model.position_embedding_type", "rope"},
+                   {"model.shared_attention_norm", "false"},
                    {"model.bias", "true", {"false"}}},
       .config = {{"vocab_size", "model.vocab_size", 50432},
                  {"max_position_embeddings", "model.max_position_embeddings", 2048},

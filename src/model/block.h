@@ -3,6 +3,7 @@
 //
 //   sequential   sum1 = pending;  sum2 = sum1 + drop(attention(norm1(sum1)));  out = sum2 + drop(mlp(norm2(sum2)))
 //   parallel     sum1 = pending;  out = sum1 + drop(attention(norm1(sum1))) + drop(mlp(norm2(sum1)))
+//                with a shared norm, norm2 has the parameters of norm1
 #pragma once
 
 #include "model/attention.h"

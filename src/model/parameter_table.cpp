@@ -38,7 +38,7 @@ class TableBuilder {
     const bool gated = is_gated(model_.activation);
     linear(prefix + "mlp.up", gated ? 2 * d_.F : d_.F, d_.C, gated ? Cut::rows_in_segments : Cut::rows, 1,
            gated ? std::vector<int64_t>{d_.F, d_.F} : std::vector<int64_t>{});
-    norm(prefix + "norm2");
+    if (!model_.shared_attention_norm) norm(prefix + "norm2");
     linear(prefix + "attention.out", d_.C, d_.H * d_.D, Cut::columns, scaled);
     linear(prefix + "attention.qkv", d_.qkv_width(), d_.C, Cut::rows_in_segments, 1, {d_.H * d_.D, d_.G * d_.D, d_.G * d_.D});
     norm(prefix + "norm1");

@@ -143,14 +143,16 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
   };
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
     const std::string p = "blocks." + std::to_string(layer) + ".";
+    // A shared norm is made twice, and both add to its gradient.
+    const std::string norm2 = p + (model.shared_attention_norm ? "norm1" : "norm2");
     blocks_.push_back({.norm1_weight = view(p + "norm1.weight"),
                        .norm1_bias = view(p + "norm1.bias"),
                        .qkv_weight = view(p + "attention.qkv.weight"),
                        .qkv_bias = view(p + "attention.qkv.bias"),
                        .out_weight = view(p + "attention.out.weight"),
                        .out_bias = view(p + "attention.out.bias"),
-                       .norm2_weight = view(p + "norm2.weight"),
-                       .norm2_bias = view(p + "norm2.bias"),
+                       .norm2_weight = view(norm2 + ".weight"),
+                       .norm2_bias = view(norm2 + ".bias"),
                        .up_weight = view(p + "mlp.up.weight"),
                        .up_bias = view(p + "mlp.up.bias"),
                        .down_weight = view(p + "mlp.down.weight"),

@@ -123,6 +123,7 @@ const Effect kEffects[] = {
     {"model.bias", "false"},
     {"model.share_embeddings_and_output_weights", "false"},
     {"model.parallel_residual", "true"},
+    {"model.shared_attention_norm", "true", "model.parallel_residual=true"},
     {"model.activations_checkpoint_granularity", "full"},
     {"model.activations_checkpoint_method", "block", kFull},
     {"model.activations_checkpoint_num_layers", "2", kFull},

@@ -54,7 +54,7 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
   rotary_percentage: 0.37, rotary_base: 38.0, scale_positional_embedding: true, seq_len_interpolation_factor: 65.0,
   rope_scaling: {rope_type: llama3, factor: 61.0, low_freq_factor: 62.0, high_freq_factor: 63.0, original_max_position_embeddings: 64},
   activation: gelu_erf, bias: false, share_embeddings_and_output_weights: false,
-  parallel_residual: true, activations_checkpoint_granularity: full, activations_checkpoint_method: block,
+  parallel_residual: true, shared_attention_norm: true, activations_checkpoint_granularity: full, activations_checkpoint_method: block,
   activations_checkpoint_num_layers: 39, num_micro_batches_with_partial_activation_checkpoints: 49,
   activations_checkpoint_layers_per_pipeline: 50, seed: 40, resume_from_checkpoint: elsewhere, restore_from_path: start,
   overlap_p2p_comm: true,

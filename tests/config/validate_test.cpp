@@ -66,6 +66,9 @@ TEST(Validate, NamesTheKeyTheValueAndWhatWouldWork) {
        "model.rotary_percentage=0.3 turns 19 of 64 dimensions of a head; rope needs an even number, at least 2"},
       {[](Settings& s) { s.model.position_embedding_type = PositionEmbedding::rope, s.model.rotary_percentage = 0; },
        "model.rotary_percentage=0 turns 0 of 64 dimensions of a head; rope needs an even number, at least 2"},
+      {[](Settings& s) { s.model.shared_attention_norm = true; },
+       "model.shared_attention_norm=true needs attention and MLP on the same input; set model.parallel_residual=true, or use "
+       "false"},
       {[](Settings& s) { s.model.seq_len_interpolation_factor = 4; },
        "model.seq_len_interpolation_factor=4 scales rope, and model.position_embedding_type is not rope; remove one of the two"},
       {[](Settings& s) { s.model.rope_scaling.rope_type = RopeType::linear; },

@@ -138,6 +138,8 @@ TEST(HfExport, RefusesWhatNoFamilyHasInOneLine) {
   // The heads have a width of their own, but transformers wants their number to divide that of the model all the same.
   refused([](ModelSettings& m) { as_llama(m), m.num_attention_heads = 5, m.num_query_groups = 5, m.kv_channels = 8; },
           {"model.num_attention_heads=5", "Llama", "divides model.hidden_size=24"});
+  refused([](ModelSettings& m) { as_neox(m), m.shared_attention_norm = true; },
+          {"model.shared_attention_norm=true", "GPT-NeoX", "false"});
   refused([](ModelSettings& m) { as_neox(m), m.activation = MlpActivation::swiglu; },
           {"model.activation=fast-swiglu", "GPT-NeoX"});
   refused([](ModelSettings& m) { as_llama(m), m.activation = MlpActivation::gelu; },

@@ -194,6 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"gpt3", [](ModelSettings&) {}},  //
                     Case{"dropout", [](ModelSettings& m) { m.hidden_dropout = 0.3, m.attention_dropout = 0.4; }},
                     Case{"neox", neox},  //
+                    Case{"shared_norm", [](ModelSettings& m) { neox(m), m.shared_attention_norm = true; }},
                     Case{"neox_dropout", [](ModelSettings& m) { neox(m), m.hidden_dropout = 0.3, m.attention_dropout = 0.2; }},
                     Case{"llama", llama},  //
                     Case{"improved",

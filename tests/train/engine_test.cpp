@@ -83,12 +83,13 @@ std::vector<ModelSettings> models_of_five_layers() {
   dropout.hidden_dropout = 0.1;
   parallel.parallel_residual = true;
   parallel.share_embeddings_and_output_weights = false;
-  ModelSettings parallel_dropout = parallel;
+  ModelSettings parallel_dropout = parallel, shared_norm = parallel;
+  shared_norm.shared_attention_norm = true;
   parallel_dropout.hidden_dropout = 0.1;
   llama.normalization = Normalization::rmsnorm;
   llama.activation = MlpActivation::swiglu;
   llama.bias = false;
-  return {gpt3, dropout, parallel, parallel_dropout, llama};
+  return {gpt3, dropout, parallel, parallel_dropout, shared_norm, llama};
 }
 
 // Weight products beside the rest of backward find their operands and are done in time, however late they begin.
