@@ -7,10 +7,7 @@ namespace {
 
 class CudaParallel : public MpiRun {
  protected:
-  void SetUp() override {
-    SKIP_WITHOUT_GPU();
-    write_recipe();
-  }
+  void SetUp() override { SKIP_WITHOUT_GPU(); }
   std::string on_gpu(const std::string& run, const std::string& more) const {
     return train(run, "trainer.backend=cuda model.attention_dropout=0 " + more);
   }

@@ -5,25 +5,21 @@
 #include <gtest/gtest.h>
 #include <sys/types.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
-#include <thread>
 
 #include "base/file.h"
 #include "cli/run_program.h"
+#include "cli/small_run.h"
 #include "comm/tcp.h"
 #include "support/skip.h"
-#include "support/temporary_folder.h"
 
 namespace trireme {
 
-namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 inline std::string mpirun(int ranks, const std::string& arguments) {
@@ -40,33 +36,17 @@ inline std::string processes_that_meet(int ranks, const std::string& arguments) 
   return "sh -c '" + script + "wait $!'";
 }
 
-// A small model with dropout on a text of its own, checkpoints every 10 steps.
-class MpiRun : public testing::Test {
+// Each rank on one thread, in f32, so that losses can be compared between layouts.
+class MpiRun : public SmallRun {
  protected:
+  MpiRun()
+      : SmallRun(
+            {.trainer = "precision: 32, threads: 1", .checkpoints = "every_n_train_steps: 10, keep_last: 9", .micro_batch = 1}) {}
+
   void SetUp() override {
     if (run_shell("command -v mpirun").status != 0) SKIP_FOR(mpi) << "mpirun is not installed";
-    write_recipe();
-  }
-  void write_recipe() const {
-    std::string text;
-    for (int i = 0; i < 600; ++i) text += fmt::format("line {} of a text that nobody wrote\n", i * i);
-    folder_.write("text.txt", text);
-    folder_.write("small.yaml",
-                  "trainer: {precision: 32, max_steps: 40, val_check_interval: 20, limit_val_batches: 2, threads: 1}\n"
-                  "exp_manager: {checkpoint_callback_params: {every_n_train_steps: 10, keep_last: 9}}\n"
-                  "model:\n"
-                  "  micro_batch_size: 1\n  global_batch_size: 4\n  encoder_seq_length: 16\n  max_position_embeddings: 16\n"
-                  "  num_layers: 2\n  hidden_size: 32\n  ffn_hidden_size: 128\n  num_attention_heads: 4\n"
-                  "  hidden_dropout: 0.1\n  attention_dropout: 0.1\n"
-                  "  optim: {lr: 3e-3, sched: {name: CosineAnnealing, warmup_steps: 5, min_lr: 1e-4}}\n"
-                  "  data: {data_impl: text, splits_string: \"90,10,0\", data_prefix: [" +
-                      (folder_ / "text.txt").string() + "]}\n");
   }
 
-  std::string train(const std::string& run, const std::string& more = "") const {
-    return fmt::format("train {} exp_manager.explicit_log_dir={} {}", (folder_ / "small.yaml").string(), (folder_ / run).string(),
-                       more);
-  }
   fs::path checkpoint(const std::string& run, int step) const {
     return folder_ / run / "checkpoints" / fmt::format("step-{:08}", step);
   }
@@ -96,21 +76,13 @@ class MpiRun : public testing::Test {
     output_ = folder_ / "output.txt";
     fs::remove(output_);
     const std::string line = fmt::format("exec {} > {} 2>&1", command, output_.string());
-    child_ = fork();
-    if (child_ != 0) return;
-    execl("/bin/sh", "sh", "-c", line.c_str(), static_cast<char*>(nullptr));
-    _exit(127);
+    child_ = start_shell(line);
   }
   std::string output() const { return fs::exists(output_) ? read_file(output_, 1 << 24) : ""; }
 
   template <class Condition>
   bool eventually(Condition condition, std::chrono::seconds limit = std::chrono::seconds(240)) {
-    const auto end = std::chrono::steady_clock::now() + limit;
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    return true;
+    return trireme::eventually(condition, limit);
   }
   bool wait_for_text(const std::string& text) {
     return eventually([&] { return output().find(text) != std::string::npos; });
@@ -157,7 +129,6 @@ class MpiRun : public testing::Test {
     return count;
   }
 
-  TemporaryFolder folder_;
   fs::path output_;
   pid_t child_ = 0;
 };

@@ -8,7 +8,7 @@ namespace {
 
 class ParallelMeeting : public MpiRun {
  protected:
-  void SetUp() override { write_recipe(); }
+  void SetUp() override {}  // without mpirun too
 
   // The environment of a process that is told who it is.
   static std::string rank_of(int rank, int size, int port) {

@@ -31,17 +31,20 @@ bool eventually(Condition condition, std::chrono::seconds limit = std::chrono::s
   return true;
 }
 
+// A line of the shell in the background.
+inline pid_t start_shell(const std::string& line) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  execl("/bin/sh", "sh", "-c", line.c_str(), static_cast<char*>(nullptr));
+  _exit(127);
+}
+
 // build/trireme in the background. `shell` may redirect its output or put a program such as nohup before it.
 class BackgroundProgram {
  public:
   explicit BackgroundProgram(const std::string& arguments, const std::string& redirect = ">/dev/null 2>&1",
-                             const std::string& before = "exec") {
-    const std::string command = fmt::format("{} {} {} {}", before, TRIREME_BINARY, arguments, redirect);
-    process_ = fork();
-    if (process_ != 0) return;
-    execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
-    _exit(127);
-  }
+                             const std::string& before = "exec")
+      : process_(start_shell(fmt::format("{} {} {} {}", before, TRIREME_BINARY, arguments, redirect))) {}
   ~BackgroundProgram() {
     if (process_ > 0) finish();
   }
@@ -68,23 +71,30 @@ class BackgroundProgram {
   pid_t process_ = 0;
 };
 
+// Of the recipe of SmallRun, what its users want differently.
+struct SmallRecipe {
+  std::string trainer = "precision: bf16";
+  std::string checkpoints = "every_n_train_steps: 10";
+  int micro_batch = 2;
+};
+
 // A small model with dropout on a text of its own, checkpoints every 10 steps.
 class SmallRun : public testing::Test {
  protected:
-  SmallRun() {
+  explicit SmallRun(const SmallRecipe& recipe = {}) {
     std::string text;
     for (int i = 0; i < 600; ++i) text += fmt::format("line {} of a text that nobody wrote\n", i * i);
     folder_.write("text.txt", text);
-    folder_.write("small.yaml",
-                  "trainer: {precision: bf16, max_steps: 40, val_check_interval: 20, limit_val_batches: 2}\n"
-                  "exp_manager: {checkpoint_callback_params: {every_n_train_steps: 10}}\n"
-                  "model:\n"
-                  "  micro_batch_size: 2\n  global_batch_size: 4\n  encoder_seq_length: 16\n  max_position_embeddings: 16\n"
-                  "  num_layers: 2\n  hidden_size: 32\n  ffn_hidden_size: 128\n  num_attention_heads: 4\n"
-                  "  hidden_dropout: 0.1\n  attention_dropout: 0.1\n"
-                  "  optim: {lr: 3e-3, sched: {name: CosineAnnealing, warmup_steps: 5, min_lr: 1e-4}}\n"
-                  "  data: {data_impl: text, splits_string: \"90,10,0\", data_prefix: [" +
-                      (folder_ / "text.txt").string() + "]}\n");
+    folder_.write("small.yaml", "trainer: {" + recipe.trainer +
+                                    ", max_steps: 40, val_check_interval: 20, limit_val_batches: 2}\n"
+                                    "exp_manager: {checkpoint_callback_params: {" +
+                                    recipe.checkpoints + "}}\nmodel:\n  micro_batch_size: " + std::to_string(recipe.micro_batch) +
+                                    "\n  global_batch_size: 4\n  encoder_seq_length: 16\n  max_position_embeddings: 16\n"
+                                    "  num_layers: 2\n  hidden_size: 32\n  ffn_hidden_size: 128\n  num_attention_heads: 4\n"
+                                    "  hidden_dropout: 0.1\n  attention_dropout: 0.1\n"
+                                    "  optim: {lr: 3e-3, sched: {name: CosineAnnealing, warmup_steps: 5, min_lr: 1e-4}}\n"
+                                    "  data: {data_impl: text, splits_string: \"90,10,0\", data_prefix: [" +
+                                    (folder_ / "text.txt").string() + "]}\n");
   }
 
   std::string train(const std::string& run, const std::string& more = "") const {

@@ -74,6 +74,34 @@ inline void check(Parity& parity, Case<AttentionForward>) {
       }
 }
 
+// The backward of a forward that has run.
+inline AttentionBackward make_attention_backward(HostTensors& tensors, const AttentionShape& shape,
+                                                 const AttentionForward& forward) {
+  const DType act = forward.out.dtype;
+  const Heads gradients = make_heads(tensors, shape, act);
+  return {.q = forward.q,
+          .k = forward.k,
+          .v = forward.v,
+          .key_length = forward.key_length,
+          .first_key = forward.first_key,
+          .causal = forward.causal,
+          .scale = forward.scale,
+          .dropout = forward.dropout,
+          .document_starts = forward.document_starts,
+          .out = forward.out,
+          .lse = forward.lse,
+          .d_out = tensors.uniform({shape.B, shape.Tq, shape.H, shape.D}, act),
+          .d_q = gradients.q,
+          .d_k = gradients.k,
+          .d_v = gradients.v};
+}
+
+// Of gradients up to `size`.
+inline Tolerances gradient_tolerances(const AttentionShape& shape, double size) {
+  const Tolerance sum{.terms = static_cast<double>(shape.D + shape.key_length + shape.Tq), .size = size, .carried = size / 2};
+  return {{"d_q", sum}, {"d_k", sum}, {"d_v", sum}};
+}
+
 inline void check(Parity& parity, Case<AttentionBackward>) {
   for (const DType act : kActDTypes)
     for (const AttentionShape& shape : kAttentions)
@@ -81,21 +109,7 @@ inline void check(Parity& parity, Case<AttentionBackward>) {
         HostTensors tensors;
         const AttentionForward forward = make_attention(tensors, shape, act, probability);
         parity.reference().run(kCompute, forward);
-        const Heads gradients = make_heads(tensors, shape, act);
-        const AttentionBackward op{.q = forward.q,
-                                   .k = forward.k,
-                                   .v = forward.v,
-                                   .key_length = forward.key_length,
-                                   .first_key = forward.first_key,
-                                   .causal = forward.causal,
-                                   .scale = forward.scale,
-                                   .dropout = forward.dropout,
-                                   .out = forward.out,
-                                   .lse = forward.lse,
-                                   .d_out = tensors.uniform({shape.B, shape.Tq, shape.H, shape.D}, act),
-                                   .d_q = gradients.q,
-                                   .d_k = gradients.k,
-                                   .d_v = gradients.v};
+        const AttentionBackward op = make_attention_backward(tensors, shape, forward);
         // d_q of a query sums probability * (d_probability - delta) * scale over keys. d_probability and delta are D terms of
         // either sign, about sqrt(D), which scale takes away again, so d_q is a few times the dropout scale. d_k and d_v of a key
         // sum over queries and the heads of its group; the probabilities of one key over all queries sum to about log(Tq) + 1
@@ -103,9 +117,7 @@ inline void check(Parity& parity, Case<AttentionBackward>) {
         const double seen = std::log(static_cast<double>(shape.Tq)) + 1,
                      heads = static_cast<double>(shape.H) / static_cast<double>(shape.G);
         const double size = 2 * dropout_scale(probability) * seen * heads;
-        const Tolerance sum{
-            .terms = static_cast<double>(shape.D + shape.key_length + shape.Tq), .size = size, .carried = size / 2};
-        parity.expect(op, act, {{"d_q", sum}, {"d_k", sum}, {"d_v", sum}}, describe(shape, probability));
+        parity.expect(op, act, gradient_tolerances(shape, size), describe(shape, probability));
         tensors.expect_untouched_outside();
       }
 }
@@ -137,28 +149,11 @@ inline void check_documents(Parity& parity) {
                       {{"lse", {.terms = terms, .size = 1}}, {"out", {.terms = terms, .size = scale, .carried = scale / 2}}},
                       describe(shape, probability));
         parity.reference().run(kCompute, forward);
-        const Heads gradients = make_heads(tensors, shape, act);
-        const AttentionBackward op{.q = forward.q,
-                                   .k = forward.k,
-                                   .v = forward.v,
-                                   .key_length = forward.key_length,
-                                   .first_key = forward.first_key,
-                                   .causal = forward.causal,
-                                   .scale = forward.scale,
-                                   .dropout = forward.dropout,
-                                   .document_starts = forward.document_starts,
-                                   .out = forward.out,
-                                   .lse = forward.lse,
-                                   .d_out = tensors.uniform({shape.B, shape.Tq, shape.H, shape.D}, act),
-                                   .d_q = gradients.q,
-                                   .d_k = gradients.k,
-                                   .d_v = gradients.v};
+        const AttentionBackward op = make_attention_backward(tensors, shape, forward);
         // As in AttentionBackward, but a key may be the only one of every query that sees it, so that probabilities do not fall.
         const double heads = static_cast<double>(shape.H) / static_cast<double>(shape.G);
         const double size = 2 * dropout_scale(probability) * heads * static_cast<double>(std::min<int64_t>(shape.Tq, 12));
-        const Tolerance sum{
-            .terms = static_cast<double>(shape.D + shape.key_length + shape.Tq), .size = size, .carried = size / 2};
-        parity.expect(op, act, {{"d_q", sum}, {"d_k", sum}, {"d_v", sum}}, describe(shape, probability));
+        parity.expect(op, act, gradient_tolerances(shape, size), describe(shape, probability));
         tensors.expect_untouched_outside();
       }
 }

@@ -52,16 +52,8 @@ TEST_F(DataRecipeTest, OpenWebTextIsAsLitGptMakesIt) {
   EXPECT_TRUE(recipe.tokenizer_urls.at(0).ends_with("/tokenizer.json"));
 }
 
-// The keys of the launcher's file, with values of our own.
-TEST_F(DataRecipeTest, LaunchersFileIsTakenAsItIs) {
-  const std::string path = folder.write("download_gpt3_pile.yaml", R"(
-run:
-  name: download_gpt3_pile
-  results_dir: ${base_results_dir}/${.name}
-  time_limit: "4:00:00"
-  node_array_size: 30
-  array: ${..file_numbers}
-dataset: pile
+// What the launcher's file has in every release, with values of our own.
+constexpr const char* kLaunchersKeys = R"(
 download_the_pile: True
 the_pile_url: "https://host/pile/train/"
 file_numbers: "0-2"
@@ -70,6 +62,18 @@ download_vocab_url: "https://host/vocab.json"
 download_merges_url: "https://host/merges.txt"
 vocab_save_dir: ${data_dir}/bpe
 merges_save_dir: ${data_dir}/bpe
+)";
+
+// The keys of the launcher's file, with values of our own.
+TEST_F(DataRecipeTest, LaunchersFileIsTakenAsItIs) {
+  const std::string path = folder.write("download_gpt3_pile.yaml", std::string(kLaunchersKeys) + R"(
+run:
+  name: download_gpt3_pile
+  results_dir: ${base_results_dir}/${.name}
+  time_limit: "4:00:00"
+  node_array_size: 30
+  array: ${..file_numbers}
+dataset: pile
 tokenizer_type: GPT2BPETokenizer
 rm_downloaded: False
 rm_extracted: True
@@ -82,18 +86,7 @@ rm_extracted: True
 
 // What other releases have that the one above has not.
 TEST_F(DataRecipeTest, FilesOfEveryReleaseAreTaken) {
-  const std::string common = R"(
-download_the_pile: True
-the_pile_url: "https://host/pile/train/"
-file_numbers: "0-2"
-preprocess_data: True
-download_vocab_url: "https://host/vocab.json"
-download_merges_url: "https://host/merges.txt"
-vocab_save_dir: ${data_dir}/bpe
-merges_save_dir: ${data_dir}/bpe
-rm_downloaded: True
-rm_extracted: True
-)";
+  const std::string common = std::string(kLaunchersKeys) + "rm_downloaded: True\nrm_extracted: True\n";
   for (const char* more :
        {"log_dir: ${base_results_dir}/logs\nnodes: 30\ntime_limit: \"4:00:00\"\nbcp_preproc_npernode: 2\n",
         "dataset: pile\ntokenizer_type: GPT2BPETokenizer\ntokenizer_library: megatron\ntokenizer_model: null\n",
