@@ -70,6 +70,14 @@ TEST_F(ParallelTrain, OneRankSpeaksAndEachHasALog) {
   EXPECT_EQ(fs::file_size(folder_ / "run/nemo_error_log.txt"), 0u);
 }
 
+TEST_F(ParallelTrain, TheLayoutNamesTheChunksOfStages) {
+  const auto result = run_shell(mpirun(2, train("run",
+                                                "trainer.max_steps=1 model.num_layers=4 model.pipeline_model_parallel_size=2 "
+                                                "model.virtual_pipeline_model_parallel_size=2")));
+  ASSERT_EQ(result.status, 0) << result.output;
+  EXPECT_TRUE(contains(result.output, "layout  2 ranks on 1 machine: TP 1, PP 2, VP 2, DP 1, CP 1\n")) << result.output;
+}
+
 TEST_F(ParallelTrain, BenchmarkNamesEveryRank) {
   const auto result = run_shell(mpirun(2, train("run", "--benchmark trainer.max_steps=6")));
   ASSERT_EQ(result.status, 0) << result.output;

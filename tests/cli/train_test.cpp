@@ -242,6 +242,11 @@ TEST_F(TrainTest, TrainsAndWritesWithALearntTokenizer) {
   const auto written = run_program("generate " + (folder_ / "run").string() + " --prompt 'line ' --tokens 8");
   EXPECT_EQ(written.status, 0) << written.output;
   EXPECT_TRUE(written.output.starts_with("line "));
+  ASSERT_EQ(run_program(train("bytes", "trainer.max_steps=2")).status, 0);
+  const auto unfit = run_program("generate " + (folder_ / "bytes").string() + " --prompt 'line ' --tokenizer " + tokenizer);
+  EXPECT_EQ(unfit.status, 2);
+  EXPECT_TRUE(contains(unfit.output, "the tokenizer has 300 tokens and this model 257: they do not belong together"))
+      << unfit.output;
   const auto refused = run_program(train("other", named + " model.vocab_size=280"));
   EXPECT_EQ(refused.status, 2);
   EXPECT_TRUE(contains(refused.output, "model.vocab_size=280 is too small for model.tokenizer.vocab_file=")) << refused.output;

@@ -242,6 +242,8 @@ TEST(SettingsReader, UnsupportedRequestsSaySo) {
       {"model.cpu_offloading", "false", "true", "keeping activations or weights in host memory is not supported; use false"},
       {"exp_manager.ema.enable", "false", "true", "averaged weights (EMA) are not supported; use false"},
       {"model.ffn_dropout", "0.0", "0.1", "dropout inside the MLP is not supported; use 0"},
+      {"model.window_size", "null", "[4096,0]", "sliding window attention is not supported; remove it"},
+      {"model.position_embedding_type", "rope", "alibi", "ALiBi is not supported; use rope"},
   };
   for (const Case& c : cases) {
     EXPECT_TRUE(read_settings(recipe_with(c.key, c.off)).ignored_keys.empty()) << c.key;
