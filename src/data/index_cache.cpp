@@ -9,41 +9,12 @@
 #include "base/file.h"
 #include "base/mapped_file.h"
 #include "base/md5.h"
+#include "base/python_json.h"
 
 namespace trireme {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// repr() of a float: the shortest digits that give the same number, with a point or an exponent.
-std::string python_float(double value) {
-  std::string text = fmt::format("{}", value);
-  if (text.find_first_of(".einf") == std::string::npos) text += ".0";
-  return text;
-}
-
-void append_json(std::string& out, const Json& value, size_t depth) {
-  const auto new_line = [&](size_t level) { out += '\n' + std::string(4 * level, ' '); };
-  if (value.is_number_float()) {
-    out += python_float(value.get<double>());
-  } else if (!value.is_structured()) {
-    out += value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  } else if (value.empty()) {
-    out += value.is_array() ? "[]" : "{}";
-  } else {
-    out += value.is_array() ? '[' : '{';
-    bool first = true;
-    for (const auto& item : value.items()) {
-      if (!first) out += ',';
-      first = false;
-      new_line(depth + 1);
-      if (value.is_object()) out += Json(item.key()).dump(-1, ' ', true, Json::error_handler_t::replace) + ": ";
-      append_json(out, item.value(), depth + 1);
-    }
-    new_line(depth);
-    out += value.is_array() ? ']' : '}';
-  }
-}
 
 // [begin, end] of each split as running sums of its fractions; null for a split without any. The first begins with the integer 0.
 Json split_matrix(const SplitFractions& fractions) {
@@ -131,12 +102,6 @@ NpyFile open_numbers(const std::filesystem::path& path, const NpyShape& expected
   return file;
 }
 
-std::string python_json(const Json& value) {
-  std::string text;
-  append_json(text, value, 0);
-  return text;
-}
-
 Json core_identifiers(const CoreIndexName& name) {
   Json json;
   json["class"] = "GPTDataset";
@@ -153,7 +118,7 @@ Json core_identifiers(const CoreIndexName& name) {
 
 IndexPlace core_index_place(const std::filesystem::path& folder, const CoreIndexName& name) {
   IndexPlace place;
-  place.description = python_json(core_identifiers(name));
+  place.description = python_json(core_identifiers(name), kMegatronIndent);
   const auto path = [&, base = fmt::format("{}-GPTDataset-{}-", md5_hex(place.description), short_name_of(name.split))](
                         const char* what) { return folder / (base + what); };
   place.paths = {path("document_index.npy"), path("sample_index.npy"), path("shuffle_index.npy")};

@@ -43,8 +43,7 @@ IndexPlace core_index_place(const std::filesystem::path& folder, const CoreIndex
 IndexPlace legacy_index_place(const std::string& index_mapping_dir, const std::string& prefix, Split split,
                               int64_t samples_needed, int64_t sequence, uint64_t seed);
 
-// JSON as Python's json.dumps(value, indent=4) writes it, to the last digit: file names are checksums of such texts.
-std::string python_json(const nlohmann::ordered_json& value);
+inline constexpr int kMegatronIndent = 4;  // of the Python JSON whose checksums name Megatron's index files
 
 // The index from its files if they are there and fit; else it is made, and written if that is possible. `tokens_per_epoch` is the
 // number of tokens of request.documents.

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/md5.h"
+#include "base/python_json.h"
 #include "base/thread_pool.h"
 #include "data/blend.h"
 #include "data/gpt_dataset.h"
@@ -209,7 +210,7 @@ class Opener {
     json["split"] = short_name_of(split_plan.split);
     json["weights"] = shares;
     json["size"] = samples;
-    const std::string description = python_json(json);
+    const std::string description = python_json(json, kMegatronIndent);
     const std::string base = fmt::format("{}/{}-BlendedDataset-{}-", settings_.index_mapping_dir, md5_hex(description),
                                          short_name_of(split_plan.split));
     const std::string datasets = base + "dataset_index.npy", dataset_samples = base + "dataset_sample_index.npy";

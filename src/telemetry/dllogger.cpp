@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "telemetry/json_text.h"
+#include "base/python_json.h"
 
 namespace trireme {
 namespace {
@@ -30,7 +30,7 @@ void append_value(std::string& out, double value, NumberKind kind) {
   if (kind == NumberKind::integer)
     fmt::format_to(std::back_inserter(out), "{}", static_cast<int64_t>(value));
   else
-    append_json_number(out, kind == NumberKind::real ? static_cast<double>(static_cast<float>(value)) : value);
+    append_python_number(out, kind == NumberKind::real ? static_cast<double>(static_cast<float>(value)) : value);
 }
 
 // The step of a line; none for the parameters. Not by parsing JSON: a loss may be NaN, which JSON does not have.
@@ -77,9 +77,9 @@ DlloggerSink::DlloggerSink(const std::string& path, const DlloggerOptions& optio
   line_ += "\"PARAMETER\", \"data\": {";
   for (const char* separator = ""; const auto& [key, value] : parameters) {
     line_ += std::exchange(separator, ", ");
-    append_json(line_, nlohmann::json(key));
+    append_python_json(line_, nlohmann::json(key));
     line_ += ": ";
-    append_json(line_, value);
+    append_python_json(line_, value);
   }
   end_record();
 }

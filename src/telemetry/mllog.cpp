@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "telemetry/json_text.h"
+#include "base/python_json.h"
 
 namespace trireme {
 
@@ -50,7 +50,7 @@ void MllogSink::write(Event event, std::string_view key, const Json& value, cons
                     {"value", value},
                     {"metadata", metadata}};
   line_ = ":::MLLOG ";
-  append_json(line_, record);
+  append_python_json(line_, record);
   file_.append_line(line_);
 }
 
