@@ -3,10 +3,9 @@
 
 #include <CLI/CLI.hpp>
 
-namespace trireme {
+#include "base/exit_status.h"
 
-// Exit statuses, the same for every command.
-enum ExitStatus : int { kDone = 0, kFailed = 1, kUserError = 2, kStoppedAfterSaving = 75 };
+namespace trireme {
 
 // Each sets `status` when its command ran. They throw UserError and Failure; main turns those into one line and a status.
 void add_train_command(CLI::App& app, int& status);

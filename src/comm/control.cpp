@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 
-enum Kind : uint8_t { kBeat, kMail, kFailed, kEnd, kAsk, kGoodbye };
+enum Kind : uint8_t { kBeat, kMail, kFailure, kEnd, kAsk, kGoodbye };
 
 constexpr std::chrono::milliseconds kTurn{100};  // how often the thread looks at the clock
 constexpr seconds kBeatEvery{1};
@@ -111,7 +111,7 @@ void Control::ask_watch() {
   const std::optional<JobEnd> end = watch ? watch() : std::nullopt;
   if (!end) return;
   set_watch({});
-  if (rank_ != 0) return send(0, kFailed, end_text(*end));
+  if (rank_ != 0) return send(0, kFailure, end_text(*end));
   if (declare(*end)) say(end->line);
 }
 
@@ -133,7 +133,7 @@ void Control::take_messages(int from) {
   try {
     while (const std::optional<TcpMessage> message = peer(from).connection.next()) handle(from, *message);
   } catch (const std::exception& error) {
-    declare({.status = 1, .line = fmt::format("{} sent what cannot be read: {}", name_of(from), error.what())});
+    declare({.status = kFailed, .line = fmt::format("{} sent what cannot be read: {}", name_of(from), error.what())});
   }
   if (state == TcpConnection::State::closed) lose(from);
 }
@@ -156,7 +156,7 @@ void Control::handle(int from, const TcpMessage& message) {
       changed_.notify_all();
       return;
     }
-    case kFailed: {
+    case kFailure: {
       JobEnd end = end_from(message.text);
       end.line = fmt::format("{}: {}", name_of(from), end.line);
       lock.unlock();
@@ -196,7 +196,7 @@ void Control::lose(int rank) {
   }
   const std::string when = step < 0 ? "before the first step" : fmt::format("in step {}", step + 1);
   const std::string line = fmt::format("{} died {}", name_of(rank), when);
-  if (declare({.status = 1, .line = line})) say(line);
+  if (declare({.status = kFailed, .line = line})) say(line);
 }
 
 void Control::send(int to, uint8_t kind, const std::string& text) {
@@ -225,9 +225,9 @@ std::string Control::take(int from, const std::string& key) {
   while (queue.empty()) {
     if (end_) throw JobEnded(*end_);
     if (peer(from).left)
-      throw JobEnded({.status = 1, .line = fmt::format("{} has left and was waited for (\"{}\")", name_of(from), key)});
+      throw JobEnded({.status = kFailed, .line = fmt::format("{} has left and was waited for (\"{}\")", name_of(from), key)});
     if (const auto silence = Clock::now() - peer(from).heard; silence > timeout_)
-      throw JobEnded({.status = 1,
+      throw JobEnded({.status = kFailed,
                       .line = fmt::format("waited {} s for {} (\"{}\"), and heard nothing of it",
                                           std::chrono::duration_cast<seconds>(silence).count(), name_of(from), key)});
     changed_.wait_for(lock, kTurn);
@@ -355,7 +355,7 @@ JobEnd Control::settle(const JobEnd& mine, bool is_own) {
     return is_mine ? mine : *before;
   }
   if (const std::optional<JobEnd> before = known(std::chrono::milliseconds(0))) return *before;
-  send(0, kFailed, end_text(mine));
+  send(0, kFailure, end_text(mine));
   const std::optional<JobEnd> answer = known(silence_of(0) > kSilent ? std::chrono::milliseconds(0) : kGraceToLeave);
   const std::lock_guard lock(mutex_);
   rank_0_silent_ = !answer;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "comm/door.h"
 #include "comm/rendezvous.h"
 
@@ -19,7 +20,7 @@ namespace trireme {
 
 // Why all ranks leave: the one line that is printed, and their exit status.
 struct JobEnd {
-  int status = 1;
+  int status = kFailed;
   std::string line;
   bool is_said = false;  // rank 0 prints it
 };

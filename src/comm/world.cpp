@@ -81,7 +81,6 @@ void World::set_timeout(std::chrono::seconds timeout) {
 }
 
 void World::leave(const std::exception& error) {
-  constexpr int kFailed = 1, kUserError = 2;
   const bool is_users = dynamic_cast<const UserError*>(&error) != nullptr;
   const auto* known = dynamic_cast<const JobEnded*>(&error);
   const JobEnd mine = known != nullptr ? known->end : JobEnd{.status = is_users ? kUserError : kFailed, .line = line_of(error)};

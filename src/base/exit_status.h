@@ -1,0 +1,13 @@
+// Exit statuses of the program, the same for every command and every rank.
+#pragma once
+
+namespace trireme {
+
+enum ExitStatus : int {
+  kDone = 0,
+  kFailed = 1,               // a Failure, or a bug
+  kUserError = 2,            // a mistake in the request
+  kStoppedAfterSaving = 75,  // by a signal; the same command with --resume continues. EX_TEMPFAIL of sysexits.h
+};
+
+}  // namespace trireme
