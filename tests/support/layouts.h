@@ -7,10 +7,10 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "comm/local_transport.h"
-#include "comm/traced.h"
 #include "support/engine_fixture.h"
 #include "support/scribbling_backend.h"
 #include "support/traced_backend.h"
+#include "support/traced_communicator.h"
 
 namespace trireme {
 
