@@ -113,6 +113,7 @@ TEST_F(PaperRunTest, GpusAreKnownByNameAndFromTheRecipe) {
   EXPECT_EQ(gpu_of_recipe("nemo-configs/llama3-1-70b-256gpus-a4-fp8.yaml").name, "b200-180");
   EXPECT_EQ(gpu_of_recipe("proxy/h200x1").name, "h200-141");
   EXPECT_EQ(gpu_of_recipe("gpt3/175b").name, "h100-80");
+  EXPECT_EQ(gpu_of_recipe("mine/a1000").name, "h100-80") << "it is not an a100";
   EXPECT_TRUE(user_error_of([] { find_gpu("h1000"); }).starts_with("--gpu h1000: not known; use h100-80, "));
 }
 
