@@ -40,8 +40,8 @@ TEST(DataEncode, BadLinesStopOrAreCounted) {
   const std::string stopped = encode(folder, lines, "--tokenizer bytes --jsonl", 2);
   EXPECT_NE(stopped.find("line 2: the value of \"text\" is no text"), std::string::npos) << stopped;
   const std::string skipped = encode(folder, lines, "--tokenizer bytes --jsonl --on-error skip");
-  for (const char* words : {"[97]\n", "[239, 191, 189]\n", "line 3: not JSON: a value was expected, at byte 0", "2 lines skipped", "1 lone surrogates",
-                            "1 sequences that were not UTF-8"})
+  for (const char* words : {"[97]\n", "[239, 191, 189]\n", "line 3: not JSON: a value was expected, at byte 0", "2 lines skipped",
+                            "1 lone surrogates", "1 sequences that were not UTF-8"})
     EXPECT_NE(skipped.find(words), std::string::npos) << words << " in " << skipped;
 }
 

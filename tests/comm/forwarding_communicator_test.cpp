@@ -63,9 +63,9 @@ TEST(ForwardingCommunicator, PassesEveryCallOnBetweenBeforeAndAfter) {
   EXPECT_EQ(watching.size(), 4);
   call_everything(watching);
   EXPECT_EQ(calls_in(forwarded), calls_in(direct));
-  EXPECT_EQ(seen, (std::vector<std::string>{"all_reduce 4 made", "reduce_scatter 32 made", "all_gather 32 made", "broadcast 12 made",
-                                            "send 16 made", "receive 20 made", "exchange 52 made", "exchange 0 made",
-                                            "barrier 0 made"}));
+  EXPECT_EQ(seen, (std::vector<std::string>{"all_reduce 4 made", "reduce_scatter 32 made", "all_gather 32 made",
+                                            "broadcast 12 made", "send 16 made", "receive 20 made", "exchange 52 made",
+                                            "exchange 0 made", "barrier 0 made"}));
 }
 
 TEST(ForwardingCommunicator, TracedCallsAreThoseOfTheCostCommunicator) {
