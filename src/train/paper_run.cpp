@@ -116,16 +116,23 @@ std::string text_of(const PaperRun& run, const Settings& settings) {
                               : fmt::format("rank {} of {} takes most ({})", run.rank, settings.ranks(), run.holdings);
   const std::string verdict = run.left() >= 0 ? fmt::format("fits, {} left", format_bytes(run.left()))
                                               : fmt::format("does not fit, {} too much", format_bytes(-run.left()));
-  return fmt::format("memory  {}: {}  = {}\n{}\ngpu     {} has {}: {}", who, fmt::join(parts, "  "), format_bytes(run.total),
-                     text_of(run.step), run.gpu.name, format_bytes(run.gpu.memory), verdict);
+  std::string text = fmt::format("memory  {}: {}  = {}\n", who, fmt::join(parts, "  "), format_bytes(run.total));
+  if (run.step) text += text_of(*run.step) + "\n";
+  return text + fmt::format("gpu     {} has {}: {}", run.gpu.name, format_bytes(run.gpu.memory), verdict);
 }
 
 nlohmann::ordered_json json_of(const PaperRun& run) {
   nlohmann::ordered_json kinds;
   for (const auto& [label, bytes] : run.rows) kinds[label] = bytes;
-  return {{"rank", run.rank},        {"holds", run.holdings}, {"bytes", kinds},
-          {"total", run.total},      {"gpu", run.gpu.name},   {"gpu_memory", run.gpu.memory},
-          {"fits", run.left() >= 0}, {"left", run.left()},    {"step", json_of(run.step)}};
+  return {{"rank", run.rank},
+          {"holds", run.holdings},
+          {"bytes", kinds},
+          {"total", run.total},
+          {"gpu", run.gpu.name},
+          {"gpu_memory", run.gpu.memory},
+          {"fits", run.left() >= 0},
+          {"left", run.left()},
+          {"step", run.step ? json_of(*run.step) : nlohmann::ordered_json(nullptr)}};
 }
 
 }  // namespace trireme

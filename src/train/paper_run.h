@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,7 +31,7 @@ struct PaperRun {
   std::vector<std::pair<std::string, int64_t>> rows;
   int64_t total = 0;
   GpuKind gpu;
-  MemoryProfile step;  // of that rank
+  std::optional<MemoryProfile> step;  // of that rank
 
   int64_t left() const { return gpu.memory - total; }  // below 0: what is missing
 };
