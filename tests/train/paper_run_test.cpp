@@ -56,8 +56,9 @@ TEST_F(PaperRunTest, TheLargestRankIsTheLargestOfAll) {
   }
 }
 
-// What runs announced on an H200, in bench/gpu/reports/2026-11-17-1427.md, rounded to a tenth. Parameters, gradients, masters, states
-// and activations follow from the same recording; only the workspaces of libraries are estimates, so 2% of the whole are allowed.
+// What runs announced on an H200, in bench/gpu/reports/2026-11-17-1427.md, rounded to a tenth. Parameters, gradients, masters,
+// states and activations follow from the same recording; only the workspaces of libraries are estimates, so 2% of the whole are
+// allowed.
 TEST_F(PaperRunTest, AgreesWithWhatAnH200Took) {
   const struct {
     const char* recipe;
