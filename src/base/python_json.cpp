@@ -14,7 +14,7 @@ class PythonJsonWriter {
  public:
   PythonJsonWriter(std::string& out, int indent) : out_(out), indent_(indent) {}
 
-  void append(const Json& value, int depth = 0) {
+  void append(const Json& value, size_t depth = 0) {
     if (value.is_number_float()) return append_python_number(out_, value.template get<double>());
     if (!value.is_structured()) return append_scalar(value);
     out_ += value.is_array() ? '[' : '{';
@@ -37,8 +37,8 @@ class PythonJsonWriter {
     constexpr bool kEscapeAllButAscii = true;
     out_ += value.dump(-1, ' ', kEscapeAllButAscii, Json::error_handler_t::replace);
   }
-  void break_line(int depth) {
-    if (indent_ != kOneLine) out_.append("\n").append(static_cast<size_t>(indent_ * depth), ' ');
+  void break_line(size_t depth) {
+    if (indent_ != kOneLine) out_.append("\n").append(static_cast<size_t>(indent_) * depth, ' ');
   }
 
   std::string& out_;
