@@ -44,7 +44,20 @@ inline std::vector<DocumentedCommand> commands_of_block(const std::vector<std::s
   return commands;
 }
 
-// Of a page: fenced blocks, except those that name a language.
+// Code within a line that begins as a command does, as in tables.
+inline std::vector<DocumentedCommand> commands_of_line(const std::string& line, const std::string& place) {
+  std::vector<DocumentedCommand> commands;
+  for (size_t begin = line.find('`'); begin != std::string::npos;) {
+    const size_t end = line.find('`', begin + 1);
+    if (end == std::string::npos) break;
+    const std::string text = line.substr(begin + 1, end - begin - 1);
+    if (text.starts_with("build/trireme ") || text.starts_with("mpirun ")) commands.push_back({place, text, ""});
+    begin = line.find('`', end + 1);
+  }
+  return commands;
+}
+
+// Of a page: fenced blocks, except those that name a language, and tables.
 inline std::vector<DocumentedCommand> commands_of_page(const std::filesystem::path& path, const std::string& name) {
   std::vector<DocumentedCommand> commands;
   std::ifstream file(path);
@@ -54,7 +67,10 @@ inline std::vector<DocumentedCommand> commands_of_page(const std::filesystem::pa
   for (std::string line; std::getline(file, line);) {
     ++number;
     if (!line.starts_with("```")) {
-      if (in_block) block.push_back(line);
+      if (in_block)
+        block.push_back(line);
+      else if (line.starts_with("|"))
+        std::ranges::copy(commands_of_line(line, name + ":" + std::to_string(number)), std::back_inserter(commands));
       continue;
     }
     if (in_block && is_plain) std::ranges::copy(commands_of_block(block, name, first), std::back_inserter(commands));
