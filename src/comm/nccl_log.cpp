@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/text.h"
+
 namespace trireme {
 namespace {
 
@@ -26,19 +28,17 @@ std::string transport_of(std::string_view way) {
   return std::string(way.substr(0, is_network ? way.find('/', first + 1) : first));
 }
 
-std::string trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(' '), end = text.find_last_not_of(" \r");
-  return begin == text.npos ? "" : std::string(text.substr(begin, end - begin + 1));
-}
+constexpr std::string_view kBlanks = " \r";
 
 void parse_line(std::string_view line, NcclFacts& facts) {
   // The first two are the words of 2.18 to 2.26 and of later versions.
   for (const std::string_view network : {behind(line, "Using network "), behind(line, "Assigned NET plugin ")})
-    if (!network.empty()) facts.network = trimmed(network.substr(0, network.find(" to comm")));
+    if (!network.empty()) facts.network = trimmed(network.substr(0, network.find(" to comm")), kBlanks);
   for (const std::string_view plugin : {behind(line, "NET/Plugin: Loaded net plugin ", "("), behind(line, "Plugin Path : ")})
-    if (!plugin.empty()) facts.plugin = trimmed(plugin);
+    if (!plugin.empty()) facts.plugin = trimmed(plugin, kBlanks);
   if (line.find("Channel ") != line.npos)
-    if (const std::string_view way = behind(line, " via "); !way.empty()) facts.transports.insert(transport_of(trimmed(way)));
+    if (const std::string_view way = behind(line, " via "); !way.empty())
+      facts.transports.insert(transport_of(trimmed(way, kBlanks)));
 }
 
 struct LogFile {

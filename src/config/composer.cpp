@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/defaults_list.h"
 #include "config/known_keys.h"
 #include "config/litgpt.h"

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "config/known_keys.h"
 #include "config/overrides.h"

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace trireme {

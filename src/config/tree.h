@@ -92,7 +92,4 @@ struct PathStep {
 PathStep split_path(std::string_view path);
 std::string join_path(std::string_view path, std::string_view key);
 
-// Without the spaces at both ends.
-std::string_view trimmed(std::string_view text);
-
 }  // namespace trireme

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/divisors.h"
 #include "config/tree.h"
 #include "config/validate_layout.h"

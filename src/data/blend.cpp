@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/index_cache.h"
 
 namespace trireme {
@@ -22,10 +23,7 @@ std::optional<double> as_number(const std::string& text) {
   return value;
 }
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
+constexpr std::string_view kBlanks = " \t";
 
 // numpy adds up long arrays in eight strands and by halves; weights that were divided by another sum would differ in the last
 // bit.
@@ -58,7 +56,7 @@ Blend parse_blend(const std::vector<std::string>& list, const std::string& key) 
   const bool any_number = std::ranges::any_of(list, [](const std::string& item) { return as_number(item).has_value(); });
   Blend blend;
   if (!any_number) {
-    for (const std::string& item : list) blend.prefixes.push_back(trimmed(item));
+    for (const std::string& item : list) blend.prefixes.emplace_back(trimmed(item, kBlanks));
   } else {
     if (list.size() % 2 == 1)
       throw UserError("{} has {} entries: weights and datasets do not pair up; use [weight, dataset, weight, dataset, ...]", key,
@@ -72,7 +70,7 @@ Blend parse_blend(const std::vector<std::string>& list, const std::string& key) 
         throw UserError("{}: the weight {} of {} is not possible; use a number above 0, or leave the dataset out", key, list[i],
                         list[i + 1]);
       blend.weights.push_back(*weight);
-      blend.prefixes.push_back(trimmed(list[i + 1]));
+      blend.prefixes.emplace_back(trimmed(list[i + 1], kBlanks));
     }
   }
   if (blend.prefixes.size() > kMostDatasets)

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
-#include "config/tree.h"
+#include "base/text.h"
 
 namespace trireme {
 namespace {

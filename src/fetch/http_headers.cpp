@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "config/tree.h"
+#include "base/text.h"
 
 namespace trireme {
 namespace {

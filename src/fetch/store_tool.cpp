@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/subprocess.h"
-#include "config/tree.h"
+#include "base/text.h"
 
 namespace trireme {
 namespace {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "base/text.h"
 #include "base/units.h"
 #include "config/tree.h"
 
