@@ -12,7 +12,7 @@
 #include "config/settings_reader.h"
 #include "config/tree_json.h"
 #include "config/validate.h"
-#include "train/checkpoint_json.h"
+#include "train/checkpoint/json.h"
 
 namespace trireme {
 namespace {

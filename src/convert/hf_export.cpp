@@ -13,7 +13,7 @@
 #include "data/recipe_tokenizer.h"
 #include "model/dims.h"
 #include "model/parameter_table.h"
-#include "train/checkpoint_reader.h"
+#include "train/checkpoint/reader.h"
 
 namespace trireme {
 namespace {

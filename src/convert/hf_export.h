@@ -5,8 +5,8 @@
 
 #include "convert/tensor_map.h"
 #include "convert/tokenizer_files.h"
-#include "train/checkpoint_folder.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/folder.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <set>
 
-#include "train/checkpoint_json.h"
+#include "train/checkpoint/json.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace trireme {
 

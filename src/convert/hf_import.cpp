@@ -15,8 +15,8 @@
 #include "convert/tokenizer_files.h"
 #include "data/tokenizer/load_tokenizer.h"
 #include "model/parameter_table.h"
-#include "train/checkpoint_json.h"
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint/json.h"
+#include "train/checkpoint/writer.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "convert/hf_files.h"
 #include "convert/tensor_map.h"
-#include "train/checkpoint_manifest.h"
+#include "train/checkpoint/manifest.h"
 
 namespace trireme {
 

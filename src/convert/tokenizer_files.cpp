@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "train/checkpoint_json.h"
+#include "train/checkpoint/json.h"
 
 namespace trireme {
 namespace {

@@ -1,7 +1,7 @@
 // What of an engine a checkpoint holds: masters and Adam moments, each under its parameter's global name.
 #pragma once
 
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/engine.h"
 
 namespace trireme {

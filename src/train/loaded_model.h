@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "model/generator.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace trireme {
 

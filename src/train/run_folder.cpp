@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "train/checkpoint_folder.h"
+#include "train/checkpoint/folder.h"
 
 namespace trireme {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "config/settings.h"
-#include "train/checkpoint_folder.h"
+#include "train/checkpoint/folder.h"
 
 namespace trireme {
 

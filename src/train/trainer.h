@@ -14,7 +14,7 @@
 #include "telemetry/tensorboard.h"
 #include "telemetry/text_log.h"
 #include "train/agreement.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/memory_plan.h"
 #include "train/rank_machine.h"
 #include "train/run_folder.h"

@@ -6,7 +6,7 @@
 #include "support/engine_fixture.h"
 #include "support/gpu.h"
 #include "support/temporary_folder.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/engine_checkpoint.h"
 
 namespace trireme {

@@ -13,7 +13,7 @@
 #include "config/overrides.h"
 #include "config/settings_reader.h"
 #include "support/engine_fixture.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/checkpoint_slice.h"
+#include "train/checkpoint/slice.h"
 
 #include <fmt/ranges.h>
 

@@ -1,9 +1,9 @@
-#include "train/checkpoint_manifest.h"
+#include "train/checkpoint/manifest.h"
 
 #include "base/crc32c.h"
 #include "base/file.h"
-#include "train/checkpoint_json.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/json.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/file_size_limit.h"
 #include "support/skip.h"
-#include "train/checkpoint_fixture.h"
+#include "train/checkpoint/checkpoint_fixture.h"
 
 namespace trireme {
 namespace {

@@ -1,10 +1,10 @@
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "train/checkpoint_json.h"
+#include "train/checkpoint/json.h"
 
 namespace trireme {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "backend/backend.h"
 #include "support/temporary_folder.h"
-#include "train/checkpoint_reader.h"
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint/reader.h"
+#include "train/checkpoint/writer.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "base/crc32c.h"
 #include "base/file.h"
-#include "train/checkpoint_fixture.h"
+#include "train/checkpoint/checkpoint_fixture.h"
 
 namespace trireme {
 namespace {

@@ -1,9 +1,9 @@
-#include "train/checkpoint_slice.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
+
+#include "train/checkpoint/slice.h"
 
 namespace trireme {
 namespace {

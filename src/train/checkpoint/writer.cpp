@@ -1,4 +1,4 @@
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint/writer.h"
 
 #include <fmt/chrono.h>
 
@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "comm/control.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace trireme {
 

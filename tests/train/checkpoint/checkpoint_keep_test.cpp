@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "train/checkpoint_fixture.h"
+#include "train/checkpoint/checkpoint_fixture.h"
 
 namespace trireme {
 namespace {

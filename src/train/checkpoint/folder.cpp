@@ -1,4 +1,4 @@
-#include "train/checkpoint_folder.h"
+#include "train/checkpoint/folder.h"
 
 #include <algorithm>
 #include <charconv>

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "train/checkpoint_folder.h"
-#include "train/checkpoint_slice.h"
+#include "train/checkpoint/folder.h"
+#include "train/checkpoint/slice.h"
 
 namespace trireme {
 

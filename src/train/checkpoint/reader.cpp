@@ -1,4 +1,4 @@
-#include "train/checkpoint_reader.h"
+#include "train/checkpoint/reader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "backend/backend.h"
 #include "base/crc32c.h"
 #include "base/file.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace trireme {
 namespace {

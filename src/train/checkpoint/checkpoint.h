@@ -8,11 +8,11 @@
 // looks like a checkpoint. Loading intersects the slices that are stored with those that are wanted; neither side knows the
 // other's layout.
 //
-//   checkpoint_slice      which part of a global tensor somebody holds       safetensors           the file format of a shard
-//   checkpoint_manifest   manifest.json                                      checkpoint_json       JSON from files, distrusted
-//   checkpoint_folder     what is there, what is damaged, what is kept       checkpoint_writer     saving, in the background
-//   checkpoint_reader     loading, falling back past damage
+//   slice      the part of a global tensor that a rank holds     safetensors   the file format of a shard
+//   manifest   manifest.json                                     json          JSON from files, distrusted
+//   folder     what is there, what is damaged, what is kept      writer        saving, in the background
+//   reader     loading, falling back past damage
 #pragma once
 
-#include "train/checkpoint_reader.h"
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint/reader.h"
+#include "train/checkpoint/writer.h"

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint_folder.h"
-#include "train/checkpoint_slice.h"
+#include "train/checkpoint/folder.h"
+#include "train/checkpoint/slice.h"
 
 namespace trireme {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "support/temporary_folder.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint_slice.h"
+#include "train/checkpoint/slice.h"
 
 namespace trireme {
 

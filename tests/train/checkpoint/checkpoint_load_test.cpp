@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/file.h"
-#include "train/checkpoint_fixture.h"
+#include "train/checkpoint/checkpoint_fixture.h"
 
 namespace trireme {
 namespace {

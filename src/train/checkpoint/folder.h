@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint_manifest.h"
+#include "train/checkpoint/manifest.h"
 
 namespace trireme {
 
