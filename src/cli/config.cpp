@@ -15,7 +15,7 @@
 #include "config/settings_printer.h"
 #include "config/tree_json.h"
 #include "config/validate.h"
-#include "data/open_dataset.h"
+#include "data/open/open_dataset.h"
 #include "train/paper_run.h"
 
 namespace trireme {

@@ -11,7 +11,7 @@
 #include "cli/data_commands.h"
 #include "cli/data_text.h"
 #include "cli/recipe_arguments.h"
-#include "data/open_dataset.h"
+#include "data/open/open_dataset.h"
 
 namespace trireme {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "cli/data_commands.h"
 #include "cli/data_text.h"
-#include "data/indexed_verify.h"
+#include "data/indexed/indexed_verify.h"
 
 namespace trireme {
 namespace {

@@ -10,8 +10,8 @@
 #include "base/units.h"
 #include "cli/data_commands.h"
 #include "cli/data_progress.h"
-#include "data/indexed_dataset.h"
-#include "data/indexed_tools.h"
+#include "data/indexed/indexed_dataset.h"
+#include "data/indexed/indexed_tools.h"
 #include "train/stop_signal.h"
 
 namespace trireme {

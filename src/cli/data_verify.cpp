@@ -9,8 +9,8 @@
 #include "base/units.h"
 #include "cli/data_commands.h"
 #include "cli/data_progress.h"
-#include "data/indexed_verify.h"
-#include "data/written_checksums.h"
+#include "data/indexed/indexed_verify.h"
+#include "data/indexed/written_checksums.h"
 
 namespace trireme {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/json.h"
 #include "cli/command.h"
-#include "data/recipe_tokenizer.h"
 #include "data/tokenizer/load_tokenizer.h"
+#include "data/tokenizer/recipe_tokenizer.h"
 #include "train/loaded_model.h"
 #include "train/run_folder.h"
 

@@ -10,7 +10,7 @@
 #include "config/settings_reader.h"
 #include "config/yaml.h"
 #include "convert/new_folder.h"
-#include "data/recipe_tokenizer.h"
+#include "data/tokenizer/recipe_tokenizer.h"
 #include "model/dims.h"
 #include "model/parameter_table.h"
 #include "train/checkpoint/reader.h"

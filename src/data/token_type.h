@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -32,5 +33,13 @@ void load_tokens(const std::byte* from, TokenType type, std::span<int32_t> to);
 
 // Tokens as `type` keeps them, into unaligned memory of tokens.size() * size_of(type) bytes. UserError for one that does not fit.
 void store_tokens(std::span<const int32_t> tokens, TokenType type, std::byte* to);
+
+// A number in a file, which need not be aligned.
+template <class T>
+T load_at(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
 
 }  // namespace trireme

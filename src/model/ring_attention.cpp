@@ -1,6 +1,6 @@
 #include "model/ring_attention.h"
 
-#include "data/sequence_cut.h"
+#include "data/batch/sequence_cut.h"
 #include "model/heads.h"
 
 namespace trireme {

@@ -1,6 +1,6 @@
 // Causal attention over sequences that are cut over the context-parallel ranks, two parts of each on a rank
-// (data/sequence_cut.h). The rows of a micro-batch are ordered part by part: first the earlier parts of all its sequences, then
-// the later ones.
+// (data/batch/sequence_cut.h). The rows of a micro-batch are ordered part by part: first the earlier parts of all its sequences,
+// then the later ones.
 //
 // Keys and values go round the ring of ranks; each rank lets its queries attend to those that are with it, while the next ones
 // come in, and joins the results. In backward the gradients of keys and values go round after them, and come home complete.

@@ -22,7 +22,7 @@ struct Arenas {
   static Arenas like(const Arenas& measured, Backend& backend);  // with memory, as much as the measured ones needed
 };
 
-// A micro-batch in host memory: the rows of this rank (data/batch.h).
+// A micro-batch in host memory: the rows of this rank (data/batch/batch.h).
 struct HostBatch {
   std::span<const int32_t> tokens, targets, positions;
   std::span<const int64_t> row_keys;

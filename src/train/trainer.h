@@ -7,7 +7,7 @@
 #include "base/process.h"
 #include "base/stack_dump.h"
 #include "config/settings.h"
-#include "data/loader.h"
+#include "data/batch/loader.h"
 #include "telemetry/benchmark.h"
 #include "telemetry/dllogger.h"
 #include "telemetry/telemetry.h"

@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "comm/control.h"
 #include "comm/timed.h"
-#include "data/open_dataset.h"
+#include "data/open/open_dataset.h"
 #include "train/batch_ramp.h"
 #include "train/engine_checkpoint.h"
 #include "train/fit.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/indexed_writer.h"
+#include "data/indexed/indexed_writer.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {

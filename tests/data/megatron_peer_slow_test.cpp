@@ -9,9 +9,9 @@
 #include <set>
 
 #include "base/file.h"
-#include "data/indexed_dataset.h"
-#include "data/indexed_tools.h"
-#include "data/open_indexed.h"
+#include "data/indexed/indexed_dataset.h"
+#include "data/indexed/indexed_tools.h"
+#include "data/open/open_indexed.h"
 #include "dataset_fixture.h"
 #include "support/skip.h"
 

@@ -1,7 +1,7 @@
 // A Megatron dataset of any bytes is read and copied, or refused with a UserError. The first two bytes say how long the .bin is.
 #include "base/error.h"
-#include "data/indexed_dataset.h"
-#include "data/indexed_tools.h"
+#include "data/indexed/indexed_dataset.h"
+#include "data/indexed/indexed_tools.h"
 #include "fuzz/fuzz_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "data/byte_tokenizer.h"
 #include "data/prepare/block_reader.h"
 #include "data/prepare/block_worker.h"
+#include "data/tokenizer/byte_tokenizer.h"
 #include "fuzz/fuzz_file.h"
 
 namespace {

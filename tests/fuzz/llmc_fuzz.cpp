@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/token_file.h"
+#include "data/flat/token_file.h"
 #include "fuzz/fuzz_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,6 +1,6 @@
 // A .npy of any bytes is read or refused with a UserError.
 #include "base/error.h"
-#include "data/npy.h"
+#include "data/numpy/npy.h"
 #include "fuzz/fuzz_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

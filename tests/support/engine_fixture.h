@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "train/memory_plan.h"
 
 namespace trireme {

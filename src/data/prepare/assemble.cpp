@@ -6,8 +6,8 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "data/flat_description.h"
-#include "data/indexed_format.h"
+#include "data/flat/flat_description.h"
+#include "data/indexed/indexed_format.h"
 #include "data/prepare/document_order.h"
 #include "data/prepare/output_stream.h"
 
@@ -56,7 +56,7 @@ void remove_old(const fs::path& path) {
   if (error) throw Failure("cannot replace {}: {}", path.string(), error.message());
 }
 
-// The .idx of documents of one sequence each, or of none where they are empty (data/indexed_format.h).
+// The .idx of documents of one sequence each, or of none where they are empty (data/indexed/indexed_format.h).
 void write_index(const std::vector<FinishedPart>& parts, TokenType type, OutputStream& index) {
   int64_t sequences = 0, documents = 0;
   read_document_tokens(parts, [&](std::span<const int32_t> lengths) {

@@ -7,7 +7,7 @@
 
 #include "data/prepare/block.h"
 #include "data/prepare/byte_source.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace trireme::prepare {
 

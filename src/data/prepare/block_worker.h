@@ -7,7 +7,7 @@
 #include "data/prepare/block.h"
 #include "data/prepare/json_line.h"
 #include "data/token_type.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace trireme::prepare {
 

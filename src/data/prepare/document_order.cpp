@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "data/numpy_random.h"
+#include "data/numpy/numpy_random.h"
 
 namespace trireme::prepare {
 

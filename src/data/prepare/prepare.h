@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "data/prepare/block_worker.h"
 #include "data/prepare/rank.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace trireme::prepare {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "data/tokenizer.h"
 #include "data/tokenizer/bpe_model.h"
+#include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/word_pattern.h"
 #include "data/tokenizer/word_table.h"
 

@@ -4,10 +4,10 @@
 #include <memory>
 #include <mutex>
 
-#include "data/tokenizer.h"
 #include "data/tokenizer/added_tokens.h"
 #include "data/tokenizer/bpe_encoder.h"
 #include "data/tokenizer/text_cut.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace trireme {
 

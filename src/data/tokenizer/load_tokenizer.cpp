@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "data/byte_tokenizer.h"
+#include "data/tokenizer/byte_tokenizer.h"
 #include "data/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace trireme {

@@ -7,8 +7,8 @@
 
 #include "base/crc32c.h"
 #include "compress.h"
-#include "data/byte_tokenizer.h"
 #include "data/expect_user_error.h"
+#include "data/tokenizer/byte_tokenizer.h"
 #include "support/temporary_folder.h"
 
 namespace trireme::prepare {

@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "data/expect_user_error.h"
-#include "data/recipe_tokenizer.h"
 #include "data/tokenizer/load_tokenizer.h"
+#include "data/tokenizer/recipe_tokenizer.h"
 #include "data/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 #include "support/temporary_folder.h"
 

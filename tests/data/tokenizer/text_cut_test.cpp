@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/utf8.h"
-#include "data/byte_tokenizer.h"
+#include "data/tokenizer/byte_tokenizer.h"
 #include "data/tokenizer/load_tokenizer.h"
 #include "tokenizer_fixtures.h"
 

@@ -4,12 +4,12 @@
 #include <memory>
 #include <optional>
 
-#include "data/tokenizer.h"
 #include "data/tokenizer/bpe_tokenizer.h"
 #include "data/tokenizer/sentencepiece/bpe_segmenter.h"
 #include "data/tokenizer/sentencepiece/normalizer.h"
 #include "data/tokenizer/sentencepiece/piece_cut.h"
 #include "data/tokenizer/sentencepiece/unigram_segmenter.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace trireme {
 
