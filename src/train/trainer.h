@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "backend/timed_backend.h"
+#include "backend/cost/timed_backend.h"
 #include "base/process.h"
 #include "base/stack_dump.h"
 #include "config/settings.h"

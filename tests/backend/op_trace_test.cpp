@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backend/cost/timed_backend.h"
 #include "backend/reference/reference_backend.h"
-#include "backend/timed_backend.h"
 #include "base/file.h"
 #include "support/temporary_folder.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/cuda/product.h"
+#include "backend/product.h"
 #include "base/error.h"
 
 namespace trireme {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/check.h"
-#include "backend/cuda/product.h"
+#include "backend/product.h"
 
 namespace trireme::cuda {
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "backend/cuda/product.h"
+#include "backend/product.h"
 
 namespace trireme::cuda {
 
