@@ -70,8 +70,8 @@ class Packing {
     size_t number = 0;
     int64_t bytes = 0;
     Times times;
-    int64_t scratch = 0;        // the most that ops work in while it is in use
-    std::vector<size_t> takes;  // other items and crossing tensors (after them) whose memory it may be written to, or they to its
+    int64_t scratch = 0;           // the most that ops work in while it is in use
+    std::vector<size_t> in_place;  // tensors that it may share memory with, because one is written where the other was read
   };
   struct Fixed {
     TensorPlace place;
@@ -80,12 +80,10 @@ class Packing {
   };
 
   Times times_of(const TensorKey& key) const;
-  void add_items();
   void add_crossings(const Crossings& crossings);
   void add_in_place();
   static bool overlap(const Times& a, const Times& b);
   bool is_usable(SlotRing ring) const;
-  std::optional<size_t> index_of(const TensorKey& key) const;
   // The occupied ranges of a ring's slot, or of the block, while `item` is in use.
   std::vector<Interval> occupied(const Item& item, SlotRing ring, const Result& so_far, std::optional<size_t> without = {}) const;
   TensorPlace find_place(const Item& item, const Result& so_far, Fit fit) const;
@@ -104,9 +102,9 @@ class Packing {
   const RecordedAction& action_;
   const StepPlan& plan_;
   const ScratchPeaks& scratch_;
-  std::vector<Item> items_;   // tensors to be packed
-  std::vector<Fixed> fixed_;  // those of the action's own slots
-  std::map<TensorKey, size_t> index_;
+  std::vector<Item> items_;            // tensors to be packed
+  std::vector<Fixed> fixed_;           // those of the action's own slots
+  std::map<TensorKey, size_t> index_;  // in items_, or after them in fixed_
 };
 
 Packing::Packing(const RecordedAction& action, const Crossings& crossings, const StepPlan& plan, const ScratchPeaks& scratch)
@@ -115,7 +113,7 @@ Packing::Packing(const RecordedAction& action, const Crossings& crossings, const
     const TensorKey key{action.kind, number};
     if (crossings.contains(key)) continue;
     Item item{
-        .number = number, .bytes = aligned(action.taken[number].bytes()), .times = times_of(key), .scratch = 0, .takes = {}};
+        .number = number, .bytes = aligned(action.taken[number].bytes()), .times = times_of(key), .scratch = 0, .in_place = {}};
     if (std::ranges::all_of(item.times, [](const Interval& range) { return range.begin > range.end; }))
       continue;  // no op uses it
     for (size_t t = 0; t < action.traces.size(); ++t)
@@ -156,8 +154,8 @@ void Packing::add_in_place() {
     bool meets = true;
     for (size_t t = 0; t < a.size(); ++t) meets = meets && a[t].begin == b[t].end && b[t].begin <= b[t].end;
     if (!meets) continue;
-    if (out->second < items_.size()) items_[out->second].takes.push_back(in->second);
-    if (in->second < items_.size()) items_[in->second].takes.push_back(out->second);
+    if (out->second < items_.size()) items_[out->second].in_place.push_back(in->second);
+    if (in->second < items_.size()) items_[in->second].in_place.push_back(out->second);
   }
 }
 
@@ -214,7 +212,7 @@ std::vector<Interval> Packing::occupied(const Item& item, SlotRing ring, const R
 }
 
 std::optional<TensorPlace> Packing::place_in_place(const Item& item, const Result& so_far) const {
-  for (const size_t other : item.takes) {
+  for (const size_t other : item.in_place) {
     const TensorPlace& place = place_at(other, so_far);
     if (place.offset == TensorPlace::kNowhere || item.bytes > bytes_at(other)) continue;
     const std::vector<Interval> ranges = occupied(item, place.ring, so_far, other);
