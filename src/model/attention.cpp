@@ -34,7 +34,7 @@ void rotate(const Context& context, RotaryDirection direction, const HeadsView& 
                                        .heads = heads});
 }
 
-// Puts new keys and values behind those of the cache and returns the views that attention reads instead.
+// Appends new keys and values to the cache and returns the views that attention reads instead.
 PackedHeads through_cache(const Context& context, const PackedHeads& heads, KeyValueCache& cache) {
   const Dims& d = context.dims;
   const HeadsView keys{cache.packed, 0, d.G}, values{cache.packed, d.G, d.G};

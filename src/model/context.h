@@ -13,7 +13,7 @@ struct DeviceBatch {
   Tensor targets;          // [N] i32, -1 where masked
   Tensor positions;        // [N] i32
   Tensor row_keys;         // [N] i64, what dropout is keyed by
-  Tensor document_starts;  // [N] i32, where attention ends with the document; otherwise absent
+  Tensor document_starts;  // [N] i32: first position of the document; present where attention stays within documents
 };
 
 // Keys and values of earlier positions, for generation.
@@ -39,7 +39,7 @@ struct Context {
   Tensor take(const char* name, const Shape& shape) const { return memory.take(name, shape, dtype); }
   Tensor take_f32(const char* name, const Shape& shape) const { return memory.take(name, shape, DType::f32); }
 
-  // Dropout sites: 0 the embedding, then two a layer; attention has one a head, in the upper half.
+  // Dropout sites: 0 is the embedding, then two per layer; attention has one per head, in the upper half of the numbers.
   Dropout embedding_dropout() const { return hidden(0); }
   Dropout embedding_dropout_of_all_rows() const { return dropout(model.hidden_dropout, 0, batch.row_keys); }
   Dropout attention_branch_dropout(int64_t layer) const { return hidden(static_cast<uint32_t>(1 + 2 * layer)); }
@@ -51,7 +51,7 @@ struct Context {
   bool hidden_dropout_active() const { return mode == Mode::training && model.hidden_dropout > 0; }
 
  private:
-  // Of the rows of the residual stream that this rank holds.
+  // For the rows of the residual stream on this rank.
   Dropout hidden(uint32_t site) const {
     return dropout(model.hidden_dropout, site, dims.R < dims.N() ? batch.row_keys.rows(dims.R_first, dims.R) : batch.row_keys);
   }

@@ -11,14 +11,14 @@
 
 namespace trireme {
 
-// Where a rank stands among those that train one model.
+// The coordinates of a rank in the mesh.
 struct RankShard {
-  int tp_rank = 0, tp_size = 1;  // who holds which part of a parameter
-  int pp_rank = 0, pp_size = 1;  // and of which layers
-  int dp_rank = 0, dp_size = 1;  // who does which part of the optimizer's work; one, if everybody does all of it
-  int copy = 0;                  // which of those that do the same part, if everybody does all of it
-  int chunks = 1;                // of layers on each stage
-  int cp_rank = 0, cp_size = 1;  // who holds which positions of a sequence
+  int tp_rank = 0, tp_size = 1;  // cuts parameters
+  int pp_rank = 0, pp_size = 1;  // cuts layers
+  int dp_rank = 0, dp_size = 1;  // shards the optimizer; size 1 if every rank updates everything
+  int copy = 0;                  // which replica this is, if every rank updates everything
+  int chunks = 1;                // of layers per stage
+  int cp_rank = 0, cp_size = 1;  // cuts positions of a sequence
 
   bool first_stage() const { return pp_rank == 0; }
   bool last_stage() const { return pp_rank == pp_size - 1; }
@@ -30,7 +30,7 @@ struct LayerRange {
   int64_t first = 0, count = 0;
 };
 
-// The layers of a chunk: of number chunk * pp_size + pp_rank among all chunks of the model.
+// The layers of a chunk, which is number chunk * pp_size + pp_rank among all chunks of the model.
 inline LayerRange layers_of(const ModelSettings& model, const RankShard& shard, int64_t chunk) {
   const auto in_chunk = [&](int64_t stage) { return div_exact(model.layers_of_stage(shard.pp_size, stage), shard.chunks); };
   int64_t first = chunk * div_exact(model.num_layers, shard.chunks);
@@ -42,14 +42,14 @@ struct Dims {
   int64_t B = 0, T = 0;  // T: positions of a sequence on this rank
   int64_t C = 0, F = 0, H = 0, G = 0, D = 0;
   int64_t L = 0;         // layers of this chunk
-  int64_t L_first = 0;   // and the number of the first of them
+  int64_t L_first = 0;   // number of the first of them
   int64_t V = 0;         // true vocabulary, of all ranks
   int64_t V_padded = 0;  // rows of the word embedding and the head
   int64_t V_first = 0;   // the token of the first of them
   int64_t H_first = 0;   // the first query head, of all ranks
   int64_t P = 0;         // positions with a learned embedding
-  int64_t R = 0;         // of the N rows, those of which this rank holds the residual stream: all, or with sequence parallelism
-  int64_t R_first = 0;   // the tp-th part of them, from this one on
+  int64_t R = 0;         // rows of the residual stream on this rank: N, or N/tp with sequence parallelism
+  int64_t R_first = 0;   // the first of them
   int64_t CP = 1;        // ranks that share a sequence
 
   int64_t N() const { return B * T; }
@@ -57,7 +57,7 @@ struct Dims {
   int64_t V_here() const { return std::clamp<int64_t>(V - V_first, 0, V_padded); }  // true tokens among the rows
 };
 
-// Of `batch` sequences that are `time` long.
+// For `batch` sequences of length `time`.
 inline Dims dims_of(const ModelSettings& model, int64_t batch, int64_t time, const RankShard& shard = {}, int64_t chunk = 0) {
   const int64_t heads = div_exact(model.num_attention_heads, shard.tp_size);
   const LayerRange layers = layers_of(model, shard, chunk);

@@ -1,8 +1,6 @@
-// What FP8 products remember from step to step: a table beside the parameters, one row for the input and one for the output
-// gradient of every linear layer of the blocks, and of the LM head if that is in FP8 too, with the scale of that tensor and its
-// largest values in earlier steps. A step's largest values are collected while it runs; at its end they make the scales of the
-// next one (delayed scaling). The very first micro-batch has no predecessors and is scaled by itself. Weights always are, when
-// their copies are made: they are at hand whole.
+// Scales and amax histories of FP8 GEMMs: a table with one row for the input and one for the output gradient of every linear
+// layer, including the LM head if it is in FP8. Delayed scaling: a step collects the amax of each tensor, and its end computes
+// the scales of the next step. The first micro-batch of a run has no history and uses current scaling. Weights always do.
 #pragma once
 
 #include <string>
@@ -40,14 +38,14 @@ class Fp8State {
   const std::vector<int64_t>& layers() const { return layers_; }  // those of this stage
   bool has_head() const { return has_head_; }                     // and whether the LM head is here and in FP8
   bool has(LinearSite site) const { return !site.is_head() || has_head_; }
-  // Point copies to the scale of a tensor of one of these layers; their memory stays what it is.
+  // Point `copy` to the scale and amax of a tensor of a layer; its memory is left alone.
   void assign_input(LinearSite site, Fp8Copy& copy) const;
   void assign_output_grad(LinearSite site, Fp8Copy& copy) const;
   void assign_weight(LinearSite site, Fp8Copy& copy) const;
 
   void clear(Backend& backend) const;       // as before the first step
-  void begin_step(Backend& backend) const;  // forgets what was collected outside of steps
-  // The scales of the next step, from the largest values on any rank that has a part of the same tensors.
+  void begin_step(Backend& backend) const;  // clears amaxes collected outside of steps
+  // Computes the scales of the next step from the largest amax over all ranks that hold a part of the same tensor.
   void update(Backend& backend, const Mesh& mesh) const;
   // How inputs and output gradients are scaled from now on.
   void set_scaling(Fp8Scaling scaling) { scaling_ = scaling; }

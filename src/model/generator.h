@@ -27,8 +27,8 @@ class Generator {
   const Weights& weights_;
   Arena& arena_;
   int64_t capacity_ = 0, length_ = 0;
-  std::vector<KeyValueCache> caches_;  // one a layer
-  int64_t arena_mark_ = 0;             // what lies behind belongs to one call of feed
+  std::vector<KeyValueCache> caches_;  // by layer
+  int64_t arena_mark_ = 0;             // memory after it belongs to one call of feed
   std::vector<int32_t> positions_;
   std::vector<float> logits_;
 };

@@ -1,6 +1,6 @@
 // The only place where a GEMM meets a collective. A column-parallel layer holds rows of its weight [O/tp,I] and gives its part
 // of the outputs; a row-parallel layer holds columns [O,I/tp] and its outputs are summed over the group. With sequence
-// parallelism (SP) the residual stream, which is the input of the one and the output of the other, lies as [R,C] = [N/tp,C] on
+// parallelism (SP) the residual stream, which is the input of the one and the output of the other, is [R,C] = [N/tp,C] on
 // each rank:
 //
 //                 forward                                 backward

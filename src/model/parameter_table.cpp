@@ -65,7 +65,7 @@ class TableBuilder {
     matrix(name + ".weight", out, in, cut, scale).segments = segments;
     if (!model_.bias) return;
     ParameterRow& bias = add(name + ".bias", {out});
-    // A row-parallel product is summed over ranks, and its bias added once, so the bias is whole on each rank.
+    // The output of a row-parallel GEMM is summed over ranks and its bias added once, so each rank holds the whole bias.
     bias.cut = cut == Cut::columns ? Cut::whole : cut;
     bias.segments = std::move(segments);
   }

@@ -15,7 +15,7 @@ enum class InitKind : uint8_t { zeros, ones, normal };
 // How tensor parallelism cuts a parameter: not at all, by rows, by columns, or by rows inside each of its segments (q,k,v or
 // gate,up).
 enum class Cut : uint8_t { whole, rows, columns, rows_in_segments };
-// Whether, under sequence parallelism, each TP rank makes only its part of the gradient's sum: that over its rows.
+// Whether, under sequence parallelism, each TP rank sums the gradient over its own rows only.
 enum class PartialGrad : uint8_t { no, yes };
 // Which pipeline stages hold a parameter.
 enum class Owner : uint8_t { first_stage, block, last_stage, first_and_last_stage };

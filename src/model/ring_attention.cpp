@@ -64,11 +64,11 @@ class KeyRing {
   Dropout dropout(int64_t half) const;
   Tensor document_starts(int64_t half) const;
 
-  // Calls visit(block) for all blocks that are visible in a step of the ring, in which the keys of rank - step are here.
+  // Calls visit(block) for the visible blocks of a step of the ring, in which this rank holds the keys of rank - step.
   template <class Visit>
   void for_each_block(int64_t step, const Visit& visit) const;
   void begin() const;
-  // Lets the keys of this step go on to the next rank, and those of the next step come in.
+  // Sends the keys of this step to the next rank and receives those of the next step.
   Event pass_on(int64_t step) const;
   void attend(const Block& block, Tensor key_values) const;
   void attend_backward(const Block& block, Tensor key_values, Tensor d_attended, Tensor d_key_values) const;
@@ -192,8 +192,8 @@ void KeyRing::attend_backward(const Block& block, Tensor key_values, Tensor d_at
   if (!block.first_of_keys) add(to_keys, d_keys);
 }
 
-// After step s a rank has added its share to the gradients of the keys that were with it. They go to the next rank, which has
-// these keys in step s + 1; the last step's go home.
+// After step s a rank has added its share to the gradients of the keys that it held. It sends them to the next rank, which holds
+// these keys in step s + 1. After the last step they return to their owner.
 void KeyRing::backward(Tensor d_attended, Tensor d_qkv) const {
   const Dims& d = context_.dims;
   Backend& backend = context_.backend;
@@ -209,7 +209,7 @@ void KeyRing::backward(Tensor d_attended, Tensor d_qkv) const {
     });
     const Event added = backend.record(kCompute, "share_added");
     backend.wait(kRingGradReceive, added);
-    // The buffer that the next ones come to is the one the last ones left from.
+    // The receive buffer is the one that the previous send reads from.
     if (step > 0) backend.wait(kRingGradReceive, gradients_sent);
     context_.cp.receive(kRingGradReceive, buffers_.d_key_values[(step + 1) % 2], previous());
     gradients_received = backend.record(kRingGradReceive, "gradients_received");

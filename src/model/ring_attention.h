@@ -2,8 +2,8 @@
 // (data/batch/sequence_cut.h). The rows of a micro-batch are ordered part by part: first the earlier parts of all its sequences,
 // then the later ones.
 //
-// Keys and values go round the ring of ranks; each rank lets its queries attend to those that are with it, while the next ones
-// come in, and joins the results. In backward the gradients of keys and values go round after them, and come home complete.
+// Keys and values travel around the ring of ranks. Each rank attends to the keys it holds while the next ones arrive, and merges
+// the results. In backward the gradients of keys and values follow them and return to their owner complete.
 #pragma once
 
 #include "model/block_pass.h"

@@ -16,7 +16,7 @@ struct LocalPiece {
 
 struct LocalParameter {
   Shape shape;                     // in memory, with padding rows
-  std::vector<LocalPiece> pieces;  // one, or one a segment (q,k,v or gate,up); padding is in none
+  std::vector<LocalPiece> pieces;  // one, or one per segment (q,k,v or gate,up); without padding
 };
 
 LocalParameter local_part(const ParameterRow& row, const RankShard& shard);

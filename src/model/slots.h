@@ -1,5 +1,5 @@
-// Memory of a micro-batch on a pipeline stage, by how long it must live: which slot it has in each ring, or how many slots a ring
-// has. Every chunk of a stage has rings of its own, but for the batch.
+// The slots of a micro-batch on a pipeline stage, one in each ring of buffers; also the number of slots of each ring. Rings
+// differ in how long a slot is held. Every chunk of a stage has its own rings, except for `batch`.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 namespace trireme {
 
 struct Slots {
-  int64_t batch = 0;      // its tokens: until no chunk of the stage needs them
-  int64_t saved = 0;      // what only the gradients of activations need: until backward or backward_input
-  int64_t inputs = 0;     // inputs of linear layers: until backward or backward_weight
-  int64_t gradients = 0;  // gradients of their outputs: from backward_input to backward_weight
+  int64_t batch = 0;      // tokens: held until no chunk of the stage reads them
+  int64_t saved = 0;      // activations that dgrad reads: until backward or backward_input
+  int64_t inputs = 0;     // inputs of linear layers, which wgrad reads: until backward or backward_weight
+  int64_t gradients = 0;  // output gradients, which wgrad reads: from backward_input to backward_weight
   bool operator==(const Slots&) const = default;
 };
 

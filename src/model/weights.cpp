@@ -17,7 +17,7 @@ uint32_t site_of(const std::string& name) {
   return hash;
 }
 
-// Elements that lie side by side in the global tensor and in an owned part of it.
+// Elements that are contiguous in the global tensor and in an owned part of it.
 struct GlobalRun {
   int64_t global = 0, local = 0, count = 0;
 };
@@ -43,7 +43,7 @@ bool belong_together(const ParameterRow& a, const ParameterRow& b) {
   return a.layer == b.layer && is_head(a) == is_head(b);
 }
 
-// Whether a bucket goes on with a row: up to the largest size, or else to the end of its unit.
+// Whether a bucket continues with a row: up to the largest size, or else to the end of its unit.
 bool belongs(const FlatLayout& layout, const Bucket& bucket, size_t row, int64_t most_bytes) {
   if (row == bucket.first_row) return true;
   if (most_bytes == 0) return belong_together(layout.table[bucket.first_row], layout.table[row]);
@@ -61,7 +61,7 @@ void add_bucket(FlatLayout& layout, int64_t most_bytes) {
     layout.count += round_up(layout.local.back().shape.count(), kAlignElements);
   }
   bucket.end_row = row;
-  // Every rank's piece is as long as the others' and as well aligned.
+  // All ranks' pieces have the same length and alignment.
   layout.count = bucket.all.begin + round_up(layout.count - bucket.all.begin, kAlignElements * shard.dp_size);
   bucket.all.count = layout.count - bucket.all.begin;
   const int64_t piece = bucket.all.count / shard.dp_size;
@@ -97,7 +97,7 @@ void add_units(FlatLayout& layout) {
   }
 }
 
-// Masters that are shared out over ranks are no source of whole matrices: what is gathered is the weights.
+// Sharded masters are not a source of whole matrices: the weights are what is gathered.
 void place_weights(FlatLayout& layout, const ModelSettings& model) {
   layout.weight_offsets = layout.offsets;
   layout.weight_count = layout.count;
@@ -283,7 +283,7 @@ void Grads::clear() const {
     backend_.run(kCompute, Fill{.value = 0, .out = views_.flat().rows(range.begin, range.count)});
 }
 
-// Under sequence parallelism, gradients of norms: each rank has summed over its rows. Those that lie side by side are summed
+// Under sequence parallelism, gradients of norms: each rank has summed over its rows. Contiguous ones are summed
 // together.
 void Grads::sum_partial(const Unit& unit) {
   if (!sums_rows_) return;
@@ -323,7 +323,7 @@ void Grads::reduce(size_t index) {
   Tensor gradients = views_.flat();
   if (mesh_.dp_cp->size() > 1) {
     if (sync_) {
-      // What was summed before is summed on the other stream.
+      // Earlier sums are on the other stream.
       backend_.wait(kCompute, backend_.record(kDataParallel, "partial_gradients_summed"));
       backend_.run(kCompute, Copy{.from = gradients.rows(all.begin, all.count), .to = sync_.rows(all.begin, all.count)});
       gradients = sync_;

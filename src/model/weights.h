@@ -1,11 +1,11 @@
-// The weights store: every parameter of this rank in one flat buffer, gradients in another with the same offsets. Parameters lie
-// in the order in which backward finishes their gradients: the head, each block, the embedding. The buffers are cut into buckets,
-// each of which is summed and gathered as one. With a distributed optimizer masters and Adam states are shared out over the ranks
-// that hold the same parameters: rank r owns the r-th piece of every bucket, and its state buffers hold those pieces one after
-// the other. Otherwise every rank owns all of every bucket.
+// The weights store: every parameter of this rank in one flat buffer, gradients in another with the same offsets. Parameters are
+// in the order in which backward finishes their gradients: the head, each block, the embedding. The buffers are cut into buckets.
+// Each bucket is one reduce-scatter of gradients and one all-gather of weights. With a distributed optimizer, masters and Adam
+// states are sharded over the ranks that hold the same parameters: rank r owns the r-th piece of every bucket, and its state
+// buffers hold these pieces one after the other. Without it every rank owns all of every bucket.
 //
-// The model makes two calls a block: weights.acquire before it reads a block's parameters, and grads.finished after backward
-// wrote the last gradient of a block.
+// The model makes two calls per block: weights.acquire before it reads a block's parameters, and grads.finished after backward
+// has written the last gradient of a block.
 #pragma once
 
 #include <array>
@@ -41,21 +41,21 @@ struct HeadParameters {
   Operand head;                   // [V_padded,C]; with tied embeddings the same memory as embedding.word
 };
 
-// The part of a parameter that this rank's state buffers hold: elements of one of its local pieces.
+// The part of a parameter in this rank's state buffers: elements of one of its local pieces.
 struct OwnedPart {
   size_t row = 0;  // of the table
   LocalPiece piece;
   int64_t begin = 0, count = 0;  // elements of the piece
-  int64_t flat = 0;              // where they are in the flat buffers
-  int64_t state = 0;             // and in the state buffers
+  int64_t flat = 0;              // their offset in the flat buffers
+  int64_t state = 0;             // their offset in the state buffers
 };
 
 struct Bucket {
   size_t first_row = 0, end_row = 0;  // of the table
   FlatRange all;                      // in the flat buffers
   FlatRange own;                      // the piece of it that this rank owns
-  int64_t state = 0;                  // where that piece begins in the state buffers
-  std::vector<OwnedPart> parts;       // of the parameters in the bucket, those that are in the piece
+  int64_t state = 0;                  // offset of that piece in the state buffers
+  std::vector<OwnedPart> parts;       // the parameters in that piece
 };
 
 // Parameters whose gradients are finished together.
@@ -64,7 +64,7 @@ struct Unit {
   size_t first_bucket = 0, end_bucket = 0;  // that hold some of them
 };
 
-// Where the parameters of this rank lie in the flat buffers. They start on 256-byte boundaries of the narrowest dtype.
+// The offsets of this rank's parameters in the flat buffers. Each starts on a 256-byte boundary of the narrowest dtype.
 struct FlatLayout {
   RankShard shard;
   std::vector<ParameterRow> table;    // rows that this rank holds, in the order of the parameter table
@@ -76,17 +76,17 @@ struct FlatLayout {
   Unit head, embedding;      // empty where this rank has nothing of them
   std::vector<Unit> blocks;  // by layer
   int64_t count = 0;         // elements of a flat buffer
-  int64_t weight_count = 0;  // elements of that of the weights
+  int64_t weight_count = 0;  // elements of the flat buffer of the weights
   int64_t state_count = 0;   // elements of a state buffer
 
-  // Buckets as large as model.optim.bucket_cap_mb; without it one for each unit.
+  // Buckets of up to model.optim.bucket_cap_mb; without it one per unit.
   static FlatLayout of(const ModelSettings& model, const RankShard& shard = {});
   static constexpr int64_t kNotStored = -1;  // with model.fp8_params, the matrices of the blocks: they have FP8 copies only
   bool stores_all_weights() const { return weight_count == count; }
   int64_t find(const std::string& name) const;  // row, or -1
 };
 
-// Which flat buffer: that of the weights may lack some of them.
+// Which flat buffer: the one of the weights may lack some parameters.
 enum class FlatBuffer : uint8_t { whole, weights };
 
 // The tensors of a flat buffer, by name and by block. Those that are not in it have a shape and no memory.
@@ -116,28 +116,27 @@ class Weights {
   Weights(const FlatLayout& layout, const ModelSettings& model, Backend& backend, Tensor flat)
       : layout_(layout), views_(layout, model, flat, FlatBuffer::weights), backend_(backend), gathered_(layout.buckets.size()) {}
 
-  // Gives the matrices of the blocks FP8 copies, and the LM head if it is to have them. Those that are not stored here have them
-  // made from the masters, all of which are in `masters`.
+  // Takes memory for FP8 copies of the blocks' matrices and, if it is in FP8, of the LM head. Matrices that are not stored get
+  // theirs from `masters`, which must hold all of them.
   void add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Arena& arena, Tensor masters);
 
-  // A block's parameters, complete and ready to use: what comes next on the compute stream waits for them. FP8 copies are made
-  // when a block is first used after an update.
+  // Returns a block's parameters; later work on the compute stream waits until they are gathered. Makes the FP8 copies on the
+  // first use after an update.
   const BlockParameters& acquire(int64_t layer) const;
-  void make_fp8_copies() const;  // all that an update has left behind
+  void make_fp8_copies() const;  // all that are stale since an update
   const EmbeddingParameters& acquire_embedding() const { return wait_for(layout_.embedding), views_.embedding(); }
   const HeadParameters& acquire_head() const;
   const FlatViews& views() const { return views_; }
 
-  // Where AdamW writes what this rank owns of the bucket: with weights that are not stored nowhere but to `masters`, its piece of
-  // the bucket.
+  // Where AdamW writes the weights that this rank owns of the bucket. Where they are not stored, that is `masters` itself.
   Tensor updated(size_t bucket, Tensor masters) const;
   // Makes the weights that this rank owns of the bucket from their masters.
   void set(size_t bucket, Tensor masters) const;
-  // The same after an update, which has already written weights that are all stored.
+  // The same after an update, which has already written the weights if all are stored.
   void set_updated(size_t bucket, Tensor masters) const {
     if (!layout_.stores_all_weights()) set(bucket, masters);
   }
-  // Every rank has updated its piece of the bucket: collects the pieces of all of `group`.
+  // Gathers the pieces of a bucket over `group`, after every rank has updated its own.
   void gather(size_t bucket, Communicator& group);
   void wait_for_all() const;
 
@@ -152,7 +151,7 @@ class Weights {
   std::vector<Event> gathered_;                             // by bucket
   mutable std::vector<Copies> copies_;                      // by layer; empty without FP8
   mutable Copies head_copies_ = Copies::made;               // those of the LM head, if it has any
-  std::vector<std::array<Operand, kBlockLinears>> copied_;  // by layer: what copies are made from, and the copies
+  std::vector<std::array<Operand, kBlockLinears>> copied_;  // by layer: the source of each copy, and the copy
 };
 
 // Whether further micro-batches of the step will add to the gradients.
@@ -160,7 +159,7 @@ enum class MicroBatch : uint8_t { more_follow, last };
 
 class Grads {
  public:
-  // `sync` holds gradients while they are summed, in another dtype; absent if they are summed where they are.
+  // `sync` holds gradients in another dtype while they are summed; absent if they are summed in place.
   Grads(const FlatLayout& layout, const ModelSettings& model, Backend& backend, const Mesh& mesh, Tensor flat, Tensor sync)
       : layout_(layout),
         views_(layout, model, flat),
@@ -176,17 +175,17 @@ class Grads {
   const EmbeddingParameters& embedding() const { return views_.embedding(); }
   const HeadParameters& head() const { return views_.head(); }
 
-  // Clears what the first micro-batch of a step adds to: all but the gradients of linear layers, which it replaces.
+  // Clears the gradients that the first micro-batch adds to: all but those of linear layers, which it overwrites.
   void clear() const;
   void begin_micro_batch(MicroBatch which) { micro_batch_ = which; }
-  // Backward wrote the last gradient of the block: on the last micro-batch its sum over the ranks with the same parameters
-  // starts, if that is to overlap with backward.
+  // Call after backward has written the last gradient of the block. On the last micro-batch, starts the sum over the ranks with
+  // the same parameters, if that is to overlap backward.
   void finished(int64_t layer) { finished(layout_.blocks[static_cast<size_t>(layer)]); }
   void finished_head() { finished(layout_.head); }
   void finished_embedding() { finished(layout_.embedding); }
-  // All gradients of the step are written: starts the sums that have not started yet.
+  // Call after all gradients of the step are written: starts the remaining sums.
   void finished_step();
-  // What comes next on the compute stream finds this rank's piece of the bucket summed. Once a step, then own().
+  // Returns this rank's piece of the bucket; later work on the compute stream waits for its sum. Once per step, then own().
   Tensor acquire_own(size_t bucket) const;
   Tensor own(size_t bucket) const;
   const FlatViews& views() const { return views_; }
@@ -214,8 +213,8 @@ class Grads {
   std::vector<Event> reduced_;       // by bucket
 };
 
-// Draws what this rank owns of a bucket into `masters` (f32, its piece of the bucket), keyed by seed, name and global element,
-// and clears the padding.
+// Initialises this rank's piece of a bucket in `masters` (f32) with draws keyed by seed, name and global element. Clears the
+// padding.
 void initialise(const FlatLayout& layout, const Bucket& bucket, uint64_t seed, Backend& backend, Tensor masters);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// A tensor is a small view of memory that somebody else (an arena) owns: pointer, dtype, shape, device. Always contiguous,
+// A tensor is a small view of memory that an arena owns: pointer, dtype, shape, device. Always contiguous,
 // last dimension fastest.
 #pragma once
 
@@ -24,7 +24,7 @@ class Shape {
 
   int rank() const { return rank_; }
   int64_t operator[](int i) const { return dims_[static_cast<size_t>(i < 0 ? i + rank_ : i)]; }
-  int64_t count() const;  // product of the dimensions
+  int64_t count() const;  // number of elements
   std::span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
   bool operator==(const Shape&) const = default;
   std::string text() const;  // "[4,128,768]"

@@ -8,8 +8,8 @@ namespace trireme {
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
-  // A tensor that is not cleared. `name` must live as long as the program. There is no call to give it back: a step's memory knows
-  // the last use from the recording, an arena is rewound.
+  // A tensor that is not cleared. `name` must live as long as the program. There is no call to give it back: a step's memory
+  // knows the last use from the recording, an arena is rewound.
   virtual Tensor take(const char* name, const Shape& shape, DType dtype) = 0;
 };
 
