@@ -1,4 +1,4 @@
-// What this machine can do at most, measured with the backend's own ops: a large product and a large copy.
+// The ceilings of this machine, measured with the backend's own ops: a large GEMM and a large copy.
 #pragma once
 
 #include "backend/op_trace.h"
@@ -7,7 +7,7 @@ namespace trireme {
 
 enum class Products : uint8_t { plain, fp8 };
 
-// Takes memory while it lasts; what does not fit is not measured.
+// Allocates memory for the measurement; what does not fit is not measured.
 Ceilings measure_ceilings(Backend& backend, DType dtype, Products products);
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ RankShard shard_of(const ModelSettings& model, const Mesh& mesh) {
           .cp_size = mesh.cp->size()};
 }
 
-// Micro-batches of the longest step. The lists but GPipe's do not need more memory for longer ones than these.
+// Micro-batches of the longest step. Schedules other than GPipe need no more memory for longer steps than this.
 int64_t most_micro_batches(const ModelSettings& model, const Mesh& mesh) {
   const int64_t stages = mesh.pp->size(), planned = ceil_div(model.global_batch_size, model.micro_batch_size * mesh.dp->size());
   return model.pipeline_schedule == PipelineSchedule::gpipe ? planned : std::max(round_up(planned, stages), 2 * stages);
@@ -109,8 +109,8 @@ void Engine::add_chunks(Arenas& arenas) {
                     Shape{d.R, d.C}, dtype, arenas.scratch);
 }
 
-// Beside other work where a small micro-batch leaves room, where all that they read stays until they are done, and where no other
-// rank waits for what they make.
+// wgrad runs concurrently with other work where a small micro-batch leaves room on the device, where its inputs are kept, and
+// where no other rank waits for its results.
 WeightProducts Engine::weight_products(ScheduleKind schedule, const Dims& dims) const {
   if (schedule == ScheduleKind::zero_bubble) return WeightProducts::later;
   const bool keeps_inputs = !fp8_ && settings_.model.activations_checkpoint_granularity == RecomputeGranularity::none;
@@ -127,11 +127,11 @@ Engine::~Engine() {
   try {
     weights_->wait_for_all();
     messages_->wait_for_sent();
-  } catch (const std::exception&) {  // a rank that died: whoever waits next says so
+  } catch (const std::exception&) {  // a rank died: the next wait reports it
   }
 }
 
-// Of the piece of a bucket that this rank owns; places are counted from its beginning.
+// Of the piece of a bucket that this rank owns; offsets are relative to that piece.
 Engine::BucketRanges Engine::ranges_of(const Bucket& bucket) const {
   BucketRanges ranges;
   ranges.norms.resize(bucket.end_row - bucket.first_row);
@@ -143,7 +143,7 @@ Engine::BucketRanges Engine::ranges_of(const Bucket& bucket) const {
     if (!counts(row, layout_.shard)) continue;
     FlatRange& norm = ranges.norms[part.row - bucket.first_row];
     if (norm.count == 0) norm.begin = begin;
-    norm.count = begin + part.count - norm.begin;  // the parts of a parameter lie side by side
+    norm.count = begin + part.count - norm.begin;  // the parts of a parameter are contiguous
   }
   return ranges;
 }
@@ -199,7 +199,7 @@ void Engine::begin(const StepInput& input) {
   backend_.run(kCompute, Fill{.value = 0, .out = scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1)});
 }
 
-// Loss and gradient norm of the whole mesh, on every rank.
+// Sums loss and gradient norm over the mesh, on every rank.
 void Engine::share_results() {
   share_loss();
   for (Communicator* group : {mesh_.dp_cp.get(), mesh_.tp.get(), mesh_.pp.get()})
@@ -296,7 +296,7 @@ StepResult Engine::finish_step() {
 std::string Engine::locate_nonfinite(double loss, std::span<const double> squares) const {
   const auto kind = [](double x) { return std::isnan(x) ? "NaN" : "Inf"; };
   std::string where = std::isfinite(loss) ? "" : fmt::format("loss is {}", kind(loss));
-  // The table is in the order of backward, so the first bad gradient is where the trouble entered.
+  // The table is in the order of backward, so the first non-finite gradient is where the fault entered.
   for (size_t row = 0; row < squares.size(); ++row)
     if (!std::isfinite(squares[row]))
       return fmt::format("{}{}gradient of {} is {}", where, where.empty() ? "" : ", ", names_[row], kind(squares[row]));

@@ -1,5 +1,5 @@
-// Everything of a training step that lives on the device: weights, gradients, optimizer state, the model, and the two things done
-// with them, a training step and an evaluation. Host code here only enqueues; the results of a step are read when asked for.
+// The device side of training: weights, gradients, optimizer state and the model, and what is done with them: a training step and
+// an evaluation. Host code only enqueues; the results of a step are read on request.
 #pragma once
 
 #include <array>
@@ -41,8 +41,8 @@ struct StepResult {
   double grad_norm = 0;         // before clipping
   bool finite = true;           // if not, the update was skipped
   std::string nonfinite;        // what is not finite: the first parameter with such a gradient, or the loss
-  double done_at = 0;           // when the device had done it, as system_clock() counts
-  double backward_seconds = 0;  // that the host spent in the backward passes
+  double done_at = 0;           // when the device finished the step, in seconds of system_clock()
+  double backward_seconds = 0;  // host time in backward passes
 };
 
 struct EngineSettings {
@@ -60,12 +60,12 @@ class Engine {
 
   void initialise_weights();
 
-  // Enqueues a step. The results of up to kStepsAhead steps may be left to be read.
+  // Enqueues a step. Results of at most kStepsAhead steps may be unread.
   void start_step(const StepInput& input);
   StepResult finish_step();  // waits for the oldest step whose results have not been read
   StepResult train_step(const StepInput& input) { return start_step(input), finish_step(); }
   static constexpr size_t kStepsAhead = 2;
-  // The losses of all unmasked targets of the given micro-batches, summed.
+  // Returns the sum of the losses of all unmasked targets of the given micro-batches.
   double evaluate(const StepInput& input);
 
   Backend& backend() const { return backend_; }
@@ -74,18 +74,18 @@ class Engine {
   const Weights& weights() const { return *weights_; }
   const Grads& grads() const { return *grads_; }
   const std::vector<Slots>& slots() const { return slots_; }  // of each ring, by chunk
-  // What this rank owns of them: the parts that layout() names.
+  // The parts that this rank owns: those that layout() names.
   const Fp8State* fp8() const { return fp8_ ? &*fp8_ : nullptr; }
   Tensor first_moment() const { return first_moment_; }
   Tensor second_moment() const { return second_moment_; }
   Tensor master(const Bucket& bucket) const;
   Tensor master(const Bucket& bucket, const OwnedPart& part) const;
   int64_t updates();                      // optimizer updates made
-  void restore_updates(int64_t updates);  // after masters and moments were loaded: makes the weights from the masters
-  void forget_scales();                   // after that, where no FP8 scales were: they start anew
+  void restore_updates(int64_t updates);  // call after loading masters and moments: makes the weights from the masters
+  void forget_scales();                   // call after that if no FP8 scales were loaded: resets them
 
  private:
-  // A step's results on their way to the host.
+  // The results of a step, being copied to the host.
   struct Results {
     std::span<double> scalars;  // by StepScalar
     std::span<double> squares;  // of the gradients, by parameter
@@ -125,7 +125,7 @@ class Engine {
   void read_scalars();
   void fetch_results(int64_t targets);
   std::string locate_nonfinite(double loss, std::span<const double> squares) const;
-  // What this rank does in a step of so many micro-batches.
+  // The pipeline of a step with so many micro-batches.
   Pipeline pipeline(int64_t micro_batches) const;
 
   EngineSettings settings_;
@@ -141,10 +141,10 @@ class Engine {
   WeightProducts weight_products_ = WeightProducts::now;
   std::vector<Slots> slots_;          // by chunk
   std::vector<DeviceBatch> batches_;  // by slot
-  std::vector<Event> batch_free_;     // by slot: its micro-batch is done with, the next may be copied there
+  std::vector<Event> batch_free_;     // by slot: reached when the next micro-batch may be copied there
   std::vector<Gpt> chunks_;
   std::optional<PipelineMessages> messages_;
-  bool has_scales_ = false;           // FP8: a step has made them, here or before a checkpoint
+  bool has_scales_ = false;           // FP8: a step has computed them, in this run or before the checkpoint
   Tensor scalars_;                    // [kStepScalars] f64
   Tensor squares_;                    // [parameters] f64
   std::vector<BucketRanges> ranges_;  // by bucket

@@ -1,4 +1,4 @@
-// What of an engine a checkpoint holds: masters and Adam moments, each under its parameter's global name.
+// The tensors of an engine in a checkpoint: masters and Adam moments, each under its parameter's global name.
 #pragma once
 
 #include "train/checkpoint/checkpoint.h"
@@ -12,8 +12,8 @@ namespace trireme {
 enum class CheckpointUse : uint8_t { load, save };
 std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, CheckpointUse use);
 
-// A run may go on in FP8 that began without, or with other settings of it: unless the checkpoint has all rows that are wanted, in
-// their shapes, they are taken out of `wanted`.
+// A run may continue in FP8 that began without it, or with other FP8 settings. Unless the checkpoint has all rows in `wanted`
+// with their shapes, removes them from `wanted`.
 enum class ScalesFound : uint8_t { no, yes };
 ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector<CheckpointTensor>& wanted);
 

@@ -1,4 +1,4 @@
-// The passes of a step: the schedule list is executed, micro-batch by micro-batch and chunk by chunk.
+// Executes the schedule of a step, micro-batch by micro-batch and chunk by chunk.
 #include "train/engine.h"
 
 namespace trireme {
@@ -15,7 +15,7 @@ uint64_t key_of(const Action& action, Fp8Scaling scaling) {
 
 }  // namespace
 
-// A token that the tables do not have would go unnoticed, because each rank looks only for those in its part.
+// With the vocabulary cut over ranks, no rank would notice a token outside of all parts.
 void Engine::check_vocabulary(const HostBatch& host) const {
   const int64_t vocabulary = settings_.model.vocab_size;
   for (const int32_t token : host.tokens)
@@ -61,8 +61,8 @@ void Engine::backward(const Action& action, WeightProducts when) {
   chunks_[static_cast<size_t>(action.chunk)].backward(pass, when, d_output, d_input, *weights_, *grads_);
 }
 
-// With delayed scaling the first micro-batch of the first step is scaled by itself, the others like it. Evaluations leave no
-// scales behind.
+// With delayed scaling, the first micro-batch of the first step uses current scaling and the others its scales. Evaluations do
+// not change scales.
 Fp8Scaling Engine::choose_scaling(const Action& action) {
   if (!fp8_) return Fp8Scaling::delayed;
   const bool first = action.micro_batch == 0 || action.kind == ActionKind::forward_only;
@@ -72,7 +72,7 @@ Fp8Scaling Engine::choose_scaling(const Action& action) {
   return scaling;
 }
 
-// Alone, a rank does the same in every step: nothing but kernels, on one stream, in the same memory.
+// A single rank enqueues the same kernels on the same memory in every step.
 bool Engine::repeats() const { return mesh_.size() == 1 && settings_.model.cuda_graph != CudaGraph::no; }
 
 void Engine::repeat(uint64_t key, const std::function<void()>& work) {
@@ -81,7 +81,7 @@ void Engine::repeat(uint64_t key, const std::function<void()>& work) {
 }
 
 void Engine::compute(const Action& action, const StepInput& input) {
-  // A micro-batch comes to a stage with its first chunk.
+  // The first chunk of a stage uploads the micro-batch.
   const bool comes = action.kind == ActionKind::forward || action.kind == ActionKind::forward_only;
   Event& batch_free = batch_free_[static_cast<size_t>(action.slots.batch)];
   if (comes && action.chunk == 0) {

@@ -1,5 +1,5 @@
-// Whether a run fits where it is started. A recipe can be right and still be made for another machine: for a thousand GPUs, or
-// for more memory than there is. That is said in one line, before data is opened or memory allocated.
+// Whether a run fits the machine it is started on. A valid recipe may be for another machine: for a thousand GPUs, or for more
+// memory. The answer is one line, before data is opened or memory allocated.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-// A run that is right, and too large for where it is started.
+// A valid run that is too large for this machine.
 struct DoesNotFit : UserError {
   using UserError::UserError;
 };
@@ -25,16 +25,16 @@ struct Resources {
   std::optional<int64_t> host_memory;  // where that is on a GPU: the host's, for what is kept there
 };
 
-// What one of several ranks finds: its share of the memory of its machine.
+// The memory one of several ranks may take: its share of the machine.
 Resources resources_of(const World& world);
 
-// What the model of a rank finds: its share of the memory of its GPU, or, where there is none, of its machine.
+// The memory the model of a rank may take: its share of the GPU, or without a GPU of the machine.
 Resources resources_of(const Backend& backend, const Resources& host, int ranks_per_device);
 
 // What a run keeps for its parameters.
 struct StateBytes {
   int64_t training = 0;         // weights, gradients, masters and Adam's two moments
-  int64_t checkpoint_copy = 0;  // what a checkpoint is saved from while training goes on; 0: no checkpoints
+  int64_t checkpoint_copy = 0;  // the copy that a checkpoint is saved from while training continues; 0: no checkpoints
 };
 
 StateBytes state_bytes(const Settings& settings, int64_t parameters);

@@ -1,5 +1,5 @@
-// Before anything is allocated, one training step is recorded on the cost backend. From the recording follow the sizes of all
-// arenas, the FLOPs and bytes of a step, and the memory table that a run prints when it starts.
+// Before anything is allocated, one training step is recorded on the cost backend. The recording gives the place of every tensor,
+// the sizes of all arenas, the FLOPs and bytes of a step, and the memory table at the start of a run.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace trireme {
 
 struct MemoryPlan {
   Arenas arenas = Arenas::measuring();  // peaks are what the run needs
-  StepPlan step;                        // what lives within a step, and the working memory of ops
+  StepPlan step;                        // places of the tensors within a step, and working memory of ops
   ScratchPeaks scratch;
   std::vector<RecordedAction> recorded;  // what the placement follows from
   std::vector<Action> schedule;          // the recorded step
@@ -32,8 +32,8 @@ struct MemoryPlan {
   int64_t total() const;
 };
 
-// Records one step with `micro_batches` micro-batches, as the rank at `place` would run it on `target`; what the step asks for,
-// call by call, goes to `keep`.
+// Records one step with `micro_batches` micro-batches, as the rank at `place` would run it on `target`. `keep`, if given,
+// receives every call of the step.
 MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, int64_t micro_batches, const MeshPlace& place = {},
                        StepLog* keep = nullptr);
 

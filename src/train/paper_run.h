@@ -1,5 +1,5 @@
-// What a recipe takes where it is meant to run, said on any machine: the memory of the rank that needs most, by kind, and whether
-// that fits the GPU.
+// The memory that a recipe needs on the GPU it is made for, computed on any machine: of the rank that needs most, by kind, and
+// whether it fits.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

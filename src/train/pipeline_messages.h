@@ -1,8 +1,8 @@
-// The messages between pipeline stages: the residual stream to the chunk behind, its gradient to the chunk before. The engine
-// calls receive and send where they stand on its list, and asks for the tensors when it computes.
+// P2p sends and receives between pipeline stages: activations to the next chunk, their gradients to the previous one. The engine
+// calls receive and send in the order of its schedule and asks for the tensors when it computes.
 //
-// Overlapped, each direction has a stream, and a computation waits only for what it reads and for the memory it writes. Otherwise
-// everything that stands between two computations is exchanged at once and waited for.
+// Overlapped, each direction has a stream, and a computation waits only for the buffers it reads and writes. Otherwise all
+// transfers between two computations are one exchange, and the next computation waits for it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace trireme {
 
 enum class Direction : uint8_t { forward, backward };
-enum class MessageBatches : uint8_t { no, yes };  // waited-for messages: each by itself, or all in one call
+enum class MessageBatches : uint8_t { no, yes };  // transfers that are waited for: one call each, or one for all
 
 class PipelineMessages {
  public:
@@ -23,15 +23,15 @@ class PipelineMessages {
 
   void receive(Direction direction);
   void send(Direction direction);
-  // Before each computation, and at the end of the list.
+  // Call before each computation and at the end of the schedule.
   void exchange();
 
-  // The oldest message that was received and not asked for yet; what comes next on the compute stream finds it there.
+  // Returns the oldest tensor received and not yet returned; later work on the compute stream waits for it.
   Tensor arrived(Direction direction);
-  // Where what is sent next can be written.
+  // Returns the buffer of the next send, for the compute stream to write.
   Tensor outgoing(Direction direction);
 
-  void wait_for_sent() const;  // until nothing reads the buffers any more
+  void wait_for_sent() const;  // later work on the compute stream waits for all sends
 
  private:
   struct Lane {
@@ -50,7 +50,7 @@ class PipelineMessages {
   Backend& backend_;
   Communicator& stages_;
   std::array<Lane, 2> lanes_;
-  std::vector<Message> pending_;  // of those that are waited for
+  std::vector<Message> pending_;  // since the last computation
 };
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ class RankMachine {
   RankMachine(World& world, TrainerSettings settings);
 
   Backend& backend() const { return staged_ ? *staged_ : *device_; }
-  Mesh connect(const MeshPlace& place);  // all ranks together; what it returns goes before this object
+  Mesh connect(const MeshPlace& place);  // all ranks together; the mesh must be destroyed before this object
   int ranks_per_device() const { return choice_.sharing; }
   const BackendChoice& chosen() const { return chosen_; }
   std::string communication_text() const;  // how device memory travels; empty where there is nothing to say

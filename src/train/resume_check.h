@@ -1,4 +1,4 @@
-// Whether a run that goes on from a checkpoint is still the same run.
+// Whether a run that continues from a checkpoint is still the same run.
 #pragma once
 
 #include <string>

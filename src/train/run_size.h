@@ -1,4 +1,4 @@
-// What settings come to before anything runs: parameters, FLOPs, ranks and micro-batches.
+// What follows from settings before anything runs: parameters, FLOPs, ranks and micro-batches.
 #pragma once
 
 #include "config/settings.h"
@@ -18,10 +18,10 @@ struct RunSize {
 
 RunSize run_size(const Settings& settings);
 
-// How the stages of a pipeline work through a step of so many micro-batches.
+// The pipeline of a step with so many micro-batches.
 Pipeline pipeline_of(const ModelSettings& model, int64_t stages, int64_t micro_batches);
 
-// What goes on during computation, for the start of a run: "gradient sums with backward, ..."; "none" if nothing does.
+// What overlaps computation, for the start of a run: "gradient sums with backward, ..."; "none" if nothing does.
 std::string overlaps_text(const Settings& settings);
 
 // "TP 4, PP 8, VP 6, DP 32": the sizes that are not 1; "1 rank" if all are.

@@ -15,7 +15,7 @@ namespace trireme {
 enum class ScheduleKind : uint8_t {
   one_forward_one_backward,  // interleaved if there are several chunks
   gpipe,                     // all forwards, then all backwards
-  zero_bubble,               // ZB-H1: backward in two halves, the weight products put where a stage would wait
+  zero_bubble,               // ZB-H1: backward in two halves, wgrad fills the bubbles
   forward_only
 };
 
@@ -26,8 +26,8 @@ enum class ActionKind : uint8_t {
   send_forward,
   receive_backward,
   backward,
-  backward_input,   // backward without the products of weight gradients
-  backward_weight,  // those products
+  backward_input,   // backward without wgrad
+  backward_weight,  // wgrad
   send_backward
 };
 
@@ -46,11 +46,11 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-// Whether a stage computes while its messages travel. If so, a receive stands on the list before the computation that comes
-// before the one that needs it; if not, all messages between two computations are waited for together.
+// Whether p2p sends and receives overlap computation. If so, a receive is posted one computation before the one that reads it. If
+// not, all sends and receives between two computations are waited for together.
 enum class Messages : uint8_t { waited, overlapped };
 
-// Buffers for messages that leave a stage, and for those that come, in each direction.
+// Send buffers per direction, and as many receive buffers.
 constexpr int64_t message_buffers(Messages messages) { return messages == Messages::overlapped ? 2 : 1; }
 
 struct Pipeline {
@@ -67,7 +67,7 @@ struct Pipeline {
 
 std::vector<Action> make_schedule(const Pipeline& pipeline, int64_t stage);
 
-// The most alive at once on a list, of each ring: how many slots a chunk needs.
+// The number of slots of each ring that a chunk needs: the most that are held at once.
 Slots slots_needed(const std::vector<Action>& schedule, int64_t chunk);
 
 }  // namespace trireme

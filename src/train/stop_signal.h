@@ -9,7 +9,7 @@ class StopSignal {
   // As long as there is nothing to save, a signal ends the process at once with this status.
   struct LeaveAtOnce {
     int status = 0;
-    bool speaks = true;  // whether this process prints why
+    bool speaks = true;  // whether this process prints the reason
   };
 
   StopSignal();                            // from now on the signals are noticed
