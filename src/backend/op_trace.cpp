@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -38,11 +39,11 @@ double covered(const std::vector<Interval>& intervals) {
 }
 
 std::string stream_name(Stream stream) {
-  constexpr const char* kKinds[] = {"compute", "tensor parallel", "data parallel", "copies", "weight products"};
-  constexpr const char* kEdges[] = {"send forward", "receive forward", "send backward",  "receive backward",
-                                    "ring send",    "ring receive",    "ring grad send", "ring grad receive"};
-  if (stream.kind == StreamKind::pipeline) return kEdges[stream.edge];
-  return kKinds[static_cast<size_t>(stream.kind)];
+  static constexpr std::array<const char*, kStreams> kNames = {
+      "compute",      "tensor parallel", "data parallel",    "copies",           "weight products",
+      "send forward", "receive forward", "send backward",    "receive backward", "ring send",
+      "ring receive", "ring grad send",  "ring grad receive"};
+  return kNames[stream.number()];
 }
 
 std::string name_of(const TracedCall& call) {
@@ -159,7 +160,7 @@ void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const st
   name_thread(kLayerThread, "layers");
   std::map<int, std::string> streams;
   for (const TracedCall& call : calls_)
-    if (call.kind != Kind::range) streams[narrow<int>(number_of(call.stream))] = stream_name(call.stream);
+    if (call.kind != Kind::range) streams[narrow<int>(call.stream.number())] = stream_name(call.stream);
   for (const auto& [thread, name] : streams) name_thread(thread, name);
   const auto slice = [&](int thread, const std::string& name, double begin, double end) -> nlohmann::json& {
     events.push_back(
@@ -173,7 +174,7 @@ void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const st
       slice(kLayerThread, call.number ? fmt::format("{} {}", call.name, *call.number) : call.name, call.begin, call.end);
       continue;
     }
-    nlohmann::json& event = slice(narrow<int>(number_of(call.stream)), name_of(call), call.begin, call.end);
+    nlohmann::json& event = slice(narrow<int>(call.stream.number()), name_of(call), call.begin, call.end);
     event["args"]["bytes"] = call.bytes;
     if (seconds <= 0) continue;
     if (call.flops > 0) event["args"]["TFLOP/s"] = call.flops / seconds * 1e-12;

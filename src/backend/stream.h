@@ -5,32 +5,67 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/error.h"
+
 namespace trireme {
 
-enum class StreamKind : uint8_t { compute, tp, dp, copy, weights, pipeline };
+// A sequence of p2p messages in one direction. Each of its ends has a stream of its own.
+enum class Channel : uint8_t {
+  forward,    // activations to the next pipeline stage
+  backward,   // their gradients to the previous one
+  ring,       // keys and values to the next context-parallel rank
+  ring_grad,  // their gradients, the same way
+};
+inline constexpr size_t kChannels = 4;
 
-struct Stream {
-  StreamKind kind = StreamKind::compute;
-  int edge = 0;  // of messages between neighbours: 2 * direction + (0 where they are sent, 1 where they are received); else 0
+enum class StreamKind : uint8_t { compute, tp, dp, copy, weights };  // those that are not the end of a channel
+
+class Stream {
+ public:
+  constexpr Stream() = default;  // compute
+  constexpr explicit Stream(StreamKind kind) : number_(static_cast<uint8_t>(kind)) {}
+  static constexpr Stream sending(Channel channel) { return end_of(channel, 0); }
+  static constexpr Stream receiving(Channel channel) { return end_of(channel, 1); }
+
+  constexpr bool has_channel() const { return number_ >= kKinds; }
+  constexpr Channel channel() const {  // only where there is one
+    CHECK(has_channel());
+    return static_cast<Channel>((number_ - kKinds) / 2);
+  }
+  // Where the peer of a send or receive makes the matching call: the other end of the channel. A stream without one is its own.
+  constexpr Stream peer_end() const {
+    if (!has_channel()) return *this;
+    return *this == sending(channel()) ? receiving(channel()) : sending(channel());
+  }
+  constexpr size_t number() const { return number_; }  // below kStreams, different for each stream
   bool operator==(const Stream&) const = default;
+
+ private:
+  static constexpr uint8_t kKinds = static_cast<uint8_t>(StreamKind::weights) + 1;
+  static constexpr Stream end_of(Channel channel, uint8_t end) {
+    Stream stream;
+    stream.number_ = static_cast<uint8_t>(kKinds + 2 * static_cast<uint8_t>(channel) + end);
+    return stream;
+  }
+
+  uint8_t number_ = 0;  // the kinds, then both ends of each channel
 };
 
 inline constexpr Stream kCompute{StreamKind::compute};
 inline constexpr Stream kTensorParallel{StreamKind::tp};
 inline constexpr Stream kDataParallel{StreamKind::dp};
 inline constexpr Stream kCopy{StreamKind::copy};
-inline constexpr Stream kWeightProducts{StreamKind::weights};  // those that go on beside the rest of backward
-inline constexpr Stream kSendForward{StreamKind::pipeline, 0}, kReceiveForward{StreamKind::pipeline, 1};
-inline constexpr Stream kSendBackward{StreamKind::pipeline, 2}, kReceiveBackward{StreamKind::pipeline, 3};
+inline constexpr Stream kWeightProducts{StreamKind::weights};  // wgrad GEMMs that overlap the rest of backward
+inline constexpr Stream kSendForward = Stream::sending(Channel::forward), kReceiveForward = Stream::receiving(Channel::forward);
+inline constexpr Stream kSendBackward = Stream::sending(Channel::backward);
+inline constexpr Stream kReceiveBackward = Stream::receiving(Channel::backward);
+inline constexpr Stream kRingSend = Stream::sending(Channel::ring), kRingReceive = Stream::receiving(Channel::ring);
+inline constexpr Stream kRingGradSend = Stream::sending(Channel::ring_grad);
+inline constexpr Stream kRingGradReceive = Stream::receiving(Channel::ring_grad);
 
-// Keys and values round the ring of context-parallel ranks, and their gradients.
-inline constexpr Stream kRingSend{StreamKind::pipeline, 4}, kRingReceive{StreamKind::pipeline, 5};
-inline constexpr Stream kRingGradSend{StreamKind::pipeline, 6}, kRingGradReceive{StreamKind::pipeline, 7};
-
-// For those who keep something for each stream: its number, below kStreams. Edges are those of the last kind.
-inline constexpr size_t kStreams = static_cast<size_t>(StreamKind::pipeline) + 8;
-constexpr size_t number_of(Stream stream) { return static_cast<size_t>(stream.kind) + static_cast<size_t>(stream.edge); }
-static_assert(number_of(kRingGradReceive) < kStreams);
+// For arrays with one element per stream, indexed by number().
+inline constexpr size_t kStreams = static_cast<size_t>(StreamKind::weights) + 1 + 2 * kChannels;
+static_assert(kRingGradReceive.number() == kStreams - 1);
 
 // A point in a stream. The name says what is true once it is reached: "gradients_reduced", "batch_on_device".
 struct Event {

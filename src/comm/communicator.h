@@ -18,7 +18,7 @@ struct Message {
   Way way = Way::send;
   Tensor values;
   int peer = 0;
-  int channel = 0;  // that of send and receive on a pipeline stream is its direction
+  Channel channel = Channel::forward;
 };
 
 class Communicator {

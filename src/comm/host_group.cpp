@@ -8,6 +8,7 @@ namespace trireme {
 namespace {
 
 constexpr int kTagsOfGroup = 64;
+static_assert(kStreams <= kTagsOfGroup);
 
 std::span<std::byte> bytes_of(const Tensor& tensor, int64_t begin, int64_t count) {
   return {static_cast<std::byte*>(tensor.data) + begin * size_of(tensor.dtype),
@@ -106,12 +107,11 @@ void HostGroup::barrier(Stream stream) {
   if (size() > 1) enqueue({Call::Kind::barrier, this, {}, stream, {}, {}});
 }
 
-// Both ends of a pipeline edge have the same tag.
+// Both ends of a channel have the same tag.
 int HostGroup::tag(Stream stream) const {
-  return tag(stream.kind, stream.kind == StreamKind::pipeline ? stream.edge / 2 : stream.edge);
+  const Stream agreed = stream.has_channel() ? Stream::sending(stream.channel()) : stream;
+  return id_ * kTagsOfGroup + static_cast<int>(agreed.number());
 }
-int HostGroup::tag(StreamKind kind, int channel) const { return id_ * kTagsOfGroup + static_cast<int>(kind) * 8 + channel; }
-HostGroup::UnderWay& HostGroup::under_way(Stream stream) { return under_way_[static_cast<int>(stream.kind) * 8 + stream.edge]; }
 
 HostGroup::Piece HostGroup::piece(const Tensor& whole, int rank) const {
   const auto begin = [&](int64_t r) { return whole.count() * r / size(); };
@@ -196,7 +196,7 @@ void HostGroup::start(const Call& call) {
     case Call::Kind::exchange:
       for (const Message& m : call.messages) {
         if (!m.values) continue;
-        const int channel = tag(call.stream.kind, m.channel);
+        const int channel = tag(Stream::sending(m.channel));
         way.tickets.push_back(m.way == Message::Way::send ? transport_.send(member(m.peer), channel, bytes_of(m.values))
                                                           : transport_.receive(member(m.peer), channel, bytes_of(m.values)));
       }
@@ -240,10 +240,7 @@ Awaited HostGroup::awaited(const Call& call) const {
   }
   const bool is_message = call.kind == Call::Kind::send || call.kind == Call::Kind::receive;
   if (!is_message) return {.ranks = members_, .stream = call.stream};
-  // What one end sends on an even edge the other receives on the odd one beside it.
-  const bool has_edges = call.stream.kind == StreamKind::pipeline;
-  return {.ranks = {members_[static_cast<size_t>(call.peer)]},
-          .stream = {call.stream.kind, has_edges ? call.stream.edge ^ 1 : call.stream.edge}};
+  return {.ranks = {members_[static_cast<size_t>(call.peer)]}, .stream = call.stream.peer_end()};
 }
 
 std::string HostGroup::text(const Call& call) const {

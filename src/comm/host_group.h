@@ -5,7 +5,7 @@
 //   all_reduce       one after the other, in pieces as equal as they come
 #pragma once
 
-#include <map>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -49,8 +49,7 @@ class HostGroup final : public Communicator, public CallGroup {
   };
 
   void enqueue(const Call& call);  // on the compute stream, which is the caller, it is done on return
-  UnderWay& under_way(Stream stream);
-  int tag(StreamKind kind, int channel) const;
+  UnderWay& under_way(Stream stream) { return under_way_[stream.number()]; }
   int tag(Stream stream) const;
   Piece piece(const Tensor& whole, int rank) const;
   void exchange_to_reduce(const Call& call, UnderWay& way);
@@ -65,7 +64,7 @@ class HostGroup final : public Communicator, public CallGroup {
   int rank_ = 0;
   Transport& transport_;
   Progress& progress_;
-  std::map<int, UnderWay> under_way_;  // by stream
+  std::array<UnderWay, kStreams> under_way_;
 };
 
 }  // namespace trireme

@@ -113,13 +113,13 @@ void NcclGroup::broadcast(Stream stream, Tensor values, int root) {
 }
 
 void NcclGroup::send(Stream stream, Tensor values, int to) {
-  NcclCommunicator* there = edge({stream.edge / 2, rank(), to});
+  NcclCommunicator* there = edge({stream.channel(), rank(), to});
   const NcclResult result = nccl_.send(values.data, count_of(values), type_of(values.dtype), 1, there, session_.native(stream));
   finish({Call::Kind::send, nullptr, {}, stream, values, {}, Reduce::sum, to}, result, there);
 }
 
 void NcclGroup::receive(Stream stream, Tensor values, int from) {
-  NcclCommunicator* here = edge({stream.edge / 2, from, rank()});
+  NcclCommunicator* here = edge({stream.channel(), from, rank()});
   const NcclResult result = nccl_.receive(values.data, count_of(values), type_of(values.dtype), 0, here, session_.native(stream));
   finish({Call::Kind::receive, nullptr, {}, stream, {}, values, Reduce::sum, from}, result, here);
 }

@@ -2,8 +2,7 @@
 // that name. NCCL sums bf16 in bf16, so results differ from those of host memory in the last bits.
 //
 // NCCL does what is asked of one communicator one after the other, so that messages to and from neighbours, which must not wait
-// for each other, have communicators of two: for each channel (stream.h: the direction of a stream's edge) one from each rank of
-// the ring to its neighbour.
+// for each other, have communicators of two: for each channel (stream.h) one from each rank of the ring to its neighbour.
 #pragma once
 
 #include <map>
@@ -14,10 +13,11 @@ namespace trireme {
 
 // Messages that go from each rank to the one `step` further on.
 struct NcclChannel {
-  int channel = 0, step = 1;
+  Channel channel = Channel::forward;
+  int step = 1;
 };
-inline constexpr NcclChannel kNcclStages[] = {{0, 1}, {1, -1}};  // forward and backward between pipeline stages
-inline constexpr NcclChannel kNcclRing[] = {{2, 1}, {3, 1}};     // keys and values of ring attention, and their gradients
+inline constexpr NcclChannel kNcclStages[] = {{Channel::forward, 1}, {Channel::backward, -1}};  // between pipeline stages
+inline constexpr NcclChannel kNcclRing[] = {{Channel::ring, 1}, {Channel::ring_grad, 1}};       // of ring attention
 
 class NcclGroup final : public Communicator {
  public:
@@ -38,7 +38,8 @@ class NcclGroup final : public Communicator {
 
  private:
   struct Edge {
-    int channel = 0, from = 0, to = 0;
+    Channel channel = Channel::forward;
+    int from = 0, to = 0;
     auto operator<=>(const Edge&) const = default;  // NOLINT(modernize-use-nullptr): it takes what is generated for a mistake
   };
 

@@ -61,7 +61,7 @@ void NcclSession::check(NcclResult result, NcclCommunicator* communicator, const
 }
 
 void NcclSession::add(const Call& call, const HostGroup& group) {
-  Ring<UnderWay>& line = lines_[number_of(call.stream)];
+  Ring<UnderWay>& line = lines_[call.stream.number()];
   while (!line.empty() && streams_.reached(line.front().done)) line.pop_front();
   line.push_back({.call = call,
                   .group = &group,

@@ -43,7 +43,7 @@ void Progress::enqueue(const Call& call) {
   {
     std::unique_lock lock(mutex_);
     if (error_) leave(lock);
-    Queue& queue = queues_[number_of(call.stream)];
+    Queue& queue = queues_[call.stream.number()];
     queue.entries.push_back({.call = call, .started = false, .number = 0, .not_before = {}});
     queue.enqueued += 1;
     left_ += 1;
@@ -54,17 +54,17 @@ void Progress::enqueue(const Call& call) {
 
 uint64_t Progress::enqueued(Stream stream) const {
   const std::lock_guard lock(mutex_);
-  return queues_[number_of(stream)].enqueued;
+  return queues_[stream.number()].enqueued;
 }
 
 void Progress::wait(Stream stream, const Event& event) {
-  if (stream.kind == StreamKind::compute) return synchronize(event);  // ops run inline: their stream is the caller
+  if (stream == kCompute) return synchronize(event);  // ops run inline: their stream is the caller
   if (stream == event.stream || reached(event)) return;
   enqueue({.kind = Call::Kind::wait, .event = event, .stream = stream, .from = {}, .to = {}});
 }
 
 void Progress::note_time(Stream stream, double* seconds) {
-  if (stream.kind == StreamKind::compute)
+  if (stream == kCompute)
     *seconds = system_clock().seconds();
   else
     enqueue(
@@ -98,7 +98,7 @@ void Progress::synchronize(const Event& event) {
 
 Progress::Entry Progress::blocking(Stream stream) const {
   for (size_t i = 0; i < kStreams; ++i) {
-    const Queue& queue = queues_[number_of(stream)];
+    const Queue& queue = queues_[stream.number()];
     if (queue.entries.empty()) break;
     const Entry& entry = queue.entries.front();
     if (entry.call.kind != Call::Kind::wait) return entry;  // times are noted at once: none is in the way
@@ -119,12 +119,12 @@ std::string Progress::timeout_text(const Event& event, const Entry& entry) const
 
 std::string Progress::missing_text(const std::vector<int>& ranks, int group, Stream stream, uint64_t number) const {
   if (!missing_text_) return "";
-  return missing_text_(ranks, {.group = group, .stream = static_cast<int>(number_of(stream)), .count = number});
+  return missing_text_(ranks, {.group = group, .stream = static_cast<int>(stream.number()), .count = number});
 }
 
 uint64_t Progress::count_call(int group, Stream stream) {
   const std::lock_guard lock(mutex_);
-  return ++begun_[{group, static_cast<int>(number_of(stream))}];
+  return ++begun_[{group, static_cast<int>(stream.number())}];
 }
 
 std::chrono::seconds Progress::timeout() const {
@@ -193,7 +193,7 @@ bool Progress::advance(Queue& queue) {
       const std::lock_guard lock(mutex_);
       queue.entries.front().started = true;
       queue.entries.front().not_before = entry.not_before;
-      queue.entries.front().number = ++begun_[{entry.call.group->id(), static_cast<int>(number_of(entry.call.stream))}];
+      queue.entries.front().number = ++begun_[{entry.call.group->id(), static_cast<int>(entry.call.stream.number())}];
     }
     // A late call does not even take what has arrived, so that its buffers keep what was in them.
     done = SteadyClock::now() >= entry.not_before && entry.call.group->advance(entry.call);

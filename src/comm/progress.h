@@ -126,7 +126,7 @@ class Progress final : public HostStreams {
   bool advance(Queue& queue);                                   // true if anything moved
   Entry blocking(Stream stream) const;                          // what the first call of the stream waits for
   std::string timeout_text(const Event& event, const Entry& entry) const;
-  bool is_reached(const Event& event) const { return queues_[number_of(event.stream)].done >= event.ticket; }
+  bool is_reached(const Event& event) const { return queues_[event.stream.number()].done >= event.ticket; }
 
   const Options options_;
   mutable std::mutex mutex_;

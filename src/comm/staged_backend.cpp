@@ -18,7 +18,7 @@ Stream StagedBackend::on_device(Stream stream) {
   return stream;
 }
 
-StagedBackend::Line& StagedBackend::line(Stream stream) { return lines_[number_of(stream)]; }
+StagedBackend::Line& StagedBackend::line(Stream stream) { return lines_[stream.number()]; }
 
 // The smallest free piece that is large enough. After the first step all sizes have been asked for.
 Tensor StagedBackend::stage(const Tensor& like) {

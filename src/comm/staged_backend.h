@@ -72,7 +72,7 @@ class StagedBackend final : public ForwardingBackend {
     bool used = false;
   };
 
-  static bool is_carried(Stream stream) { return stream.kind != StreamKind::compute && stream.kind != StreamKind::copy; }
+  static bool is_carried(Stream stream) { return stream != kCompute && stream != kCopy; }
   static Stream on_device(Stream stream);  // which it must be: ops do not run on streams of communication
   Line& line(Stream stream);
   bool writes_what_is_read(const Line& line, std::span<const StagedCopy> downloads) const;

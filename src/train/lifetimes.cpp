@@ -72,7 +72,7 @@ Lifetime& LifetimeRecorder::lifetime_of(Recorded& tensor) {
 
 void LifetimeRecorder::begin_call(Stream stream, int64_t scratch_bytes) {
   stream_ = stream;
-  calls_[number_of(stream)] += 1;
+  calls_[stream.number()] += 1;
   if (running_ && stream == kCompute && scratch_bytes > 0) trace_.scratch.push_back({now(), scratch_bytes});
 }
 
@@ -86,7 +86,7 @@ void LifetimeRecorder::access(const Tensor& tensor, Access) {
     lifetime.end = std::max(lifetime.end, now());
     return;
   }
-  const size_t stream = number_of(stream_);
+  const size_t stream = stream_.number();
   const int64_t waited_for = known_[stream][kCompute0] - begin_;
   CHECK(waited_for >= 0);  // the stream must have waited for this action to begin
   lifetime.begin = std::min(lifetime.begin, 2 * waited_for + 1);
@@ -100,14 +100,14 @@ void LifetimeRecorder::in_place(const Tensor& out, const Tensor& in) {
 }
 
 uint64_t LifetimeRecorder::record(Stream stream, const char*) {
-  Clock& clock = events_.emplace_back(known_[number_of(stream)]);
-  clock[number_of(stream)] = calls_[number_of(stream)];
+  Clock& clock = events_.emplace_back(known_[stream.number()]);
+  clock[stream.number()] = calls_[stream.number()];
   return events_.size();
 }
 
 void LifetimeRecorder::wait(Stream stream, uint64_t ticket) {
   if (ticket == 0) return;  // an event that was never recorded
-  Clock& known = known_[number_of(stream)];
+  Clock& known = known_[stream.number()];
   const Clock& reached = events_[ticket - 1];
   for (size_t i = 0; i < kStreams; ++i) known[i] = std::max(known[i], reached[i]);
   if (stream != kCompute) return;

@@ -104,7 +104,7 @@ class LifetimeRecorder final : public StepMemory, public StepWatcher {
     int64_t call = 0;     // of its stream
     size_t lifetime = 0;  // in this execution
   };
-  static constexpr size_t kCompute0 = number_of(kCompute);
+  static constexpr size_t kCompute0 = kCompute.number();
 
   void end_action();
   RecordedAction& recorded(ActionKind kind, int64_t chunk);

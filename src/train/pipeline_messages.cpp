@@ -1,6 +1,13 @@
 #include "train/pipeline_messages.h"
 
 namespace trireme {
+namespace {
+
+Stream stream_of(const Message& message) {
+  return message.way == Message::Way::send ? Stream::sending(message.channel) : Stream::receiving(message.channel);
+}
+
+}  // namespace
 
 PipelineMessages::PipelineMessages(const Pipeline& pipeline, MessageBatches batches, Backend& backend, Communicator& stages,
                                    const Shape& shape, DType dtype, Arena& scratch)
@@ -8,8 +15,7 @@ PipelineMessages::PipelineMessages(const Pipeline& pipeline, MessageBatches batc
   const int size = stages.size(), behind = (stages.rank() + 1) % size, before = (stages.rank() + size - 1) % size;
   lane(Direction::forward).from = lane(Direction::backward).to = before;
   lane(Direction::forward).to = lane(Direction::backward).from = behind;
-  lane(Direction::forward).send_stream = kSendForward, lane(Direction::forward).receive_stream = kReceiveForward;
-  lane(Direction::backward).send_stream = kSendBackward, lane(Direction::backward).receive_stream = kReceiveBackward;
+  lane(Direction::backward).channel = Channel::backward;
   if (size == 1) return;
   for (Lane& each : lanes_)
     for (int64_t i = 0; i < message_buffers(mode_); ++i) {
@@ -24,13 +30,13 @@ PipelineMessages::PipelineMessages(const Pipeline& pipeline, MessageBatches batc
 void PipelineMessages::receive(Direction direction) {
   Lane& to = lane(direction);
   const size_t buffer = to.received++ % to.in.size();
-  start({Message::Way::receive, to.in[buffer], to.from, static_cast<int>(direction)}, to, buffer);
+  start({Message::Way::receive, to.in[buffer], to.from, to.channel}, to, buffer);
 }
 
 void PipelineMessages::send(Direction direction) {
   Lane& from = lane(direction);
   const size_t buffer = from.sends++ % from.out.size();
-  start({Message::Way::send, from.out[buffer], from.to, static_cast<int>(direction)}, from, buffer);
+  start({Message::Way::send, from.out[buffer], from.to, from.channel}, from, buffer);
 }
 
 void PipelineMessages::start(const Message& message, Lane& lane, size_t buffer) {
@@ -40,7 +46,7 @@ void PipelineMessages::start(const Message& message, Lane& lane, size_t buffer) 
   }
   // What is sent must have been written; where something arrives may still be read.
   const bool sends = message.way == Message::Way::send;
-  const Stream stream = sends ? lane.send_stream : lane.receive_stream;
+  const Stream stream = stream_of(message);
   backend_.wait(stream, backend_.record(kCompute, sends ? "ready_to_send" : "buffer_free"));
   if (sends)
     stages_.send(stream, message.values, message.peer);
@@ -57,11 +63,7 @@ void PipelineMessages::exchange() {
     stages_.exchange(kSendForward, pending_);
     backend_.wait(kCompute, backend_.record(kSendForward, "exchanged"));
   } else {
-    for (const Message& message : pending_) {
-      const Lane& lane = lanes_[static_cast<size_t>(message.channel)];
-      const bool sends = message.way == Message::Way::send;
-      backend_.wait(kCompute, backend_.record(sends ? lane.send_stream : lane.receive_stream, "exchanged"));
-    }
+    for (const Message& message : pending_) backend_.wait(kCompute, backend_.record(stream_of(message), "exchanged"));
   }
   pending_.clear();
 }

@@ -38,7 +38,7 @@ class PipelineMessages {
     std::vector<Tensor> in, out;       // rings of buffers, [R,C] each
     std::vector<Event> arrived, sent;  // by buffer
     size_t received = 0, taken = 0, sends = 0;
-    Stream receive_stream, send_stream;
+    Channel channel = Channel::forward;
     int from = 0, to = 0;
   };
 

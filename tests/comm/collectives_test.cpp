@@ -99,7 +99,7 @@ TEST(CollectivesBf16, AccumulateInF32) {
 TEST(CollectivesStreams, MessagesOnTwoStreamsDoNotMeet) {
   on_ranks(2, [&](Communicator& group, Progress& progress) {
     const int other = 1 - group.rank();
-    const Stream there{StreamKind::pipeline, group.rank()}, back{StreamKind::pipeline, other};
+    const Stream there = group.rank() == 0 ? kSendForward : kReceiveForward, back = there.peer_end();
     std::vector<std::vector<float>> sent, received(20, std::vector<float>(64));
     for (int i = 0; i < 20; ++i) sent.push_back(values_of(group.rank(), 64 + 0 * i));
     for (int i = 0; i < 20; ++i) sent[static_cast<size_t>(i)][0] = static_cast<float>(i);

@@ -79,10 +79,10 @@ TEST_F(Nccl, MessagesToItselfAreExchangedByChannel) {
   const Tensor forward = upload(kValues), backward = upload({21, 34});
   const Tensor from_before = upload(std::vector<float>(6)), from_behind = upload(std::vector<float>(2));
   behind_compute(kSendForward);
-  const Message messages[] = {{Message::Way::receive, from_behind, 0, 1},
-                              {Message::Way::send, forward, 0, 0},
-                              {Message::Way::send, backward, 0, 1},
-                              {Message::Way::receive, from_before, 0, 0}};
+  const Message messages[] = {{Message::Way::receive, from_behind, 0, Channel::backward},
+                              {Message::Way::send, forward, 0, Channel::forward},
+                              {Message::Way::send, backward, 0, Channel::backward},
+                              {Message::Way::receive, from_before, 0, Channel::forward}};
   group_->exchange(kSendForward, messages);
   EXPECT_EQ(read(kSendForward, from_before), kValues);
   EXPECT_EQ(read(kSendForward, from_behind), (std::vector<float>{21, 34}));

@@ -152,10 +152,10 @@ TEST(StagedMessages, AreExchangedTogether) {
     Values forward(backend, values_of(group.rank(), 9)), backward(backend, values_of(group.rank() + 10, 4));
     Values from_before(backend, std::vector<float>(9)), from_behind(backend, std::vector<float>(4));
     waits_for_compute(backend, kSendForward);
-    const Message messages[] = {{Message::Way::send, forward.tensor, other, 0},
-                                {Message::Way::receive, from_before.tensor, other, 0},
-                                {Message::Way::send, backward.tensor, other, 1},
-                                {Message::Way::receive, from_behind.tensor, other, 1}};
+    const Message messages[] = {{Message::Way::send, forward.tensor, other, Channel::forward},
+                                {Message::Way::receive, from_before.tensor, other, Channel::forward},
+                                {Message::Way::send, backward.tensor, other, Channel::backward},
+                                {Message::Way::receive, from_behind.tensor, other, Channel::backward}};
     group.exchange(kSendForward, messages);
     compute_waits_for(backend, kSendForward);
     EXPECT_EQ(from_before.read(), values_of(other, 9));

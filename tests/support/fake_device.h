@@ -55,7 +55,7 @@ class FakeDevice final : public Backend, public DeviceStreams {
   std::string description() const override { return "a device that is none"; }
 
   bool reached(const Event& event) const override {
-    return lines_[number_of(event.stream)].done.load(std::memory_order_acquire) >= event.ticket;
+    return lines_[event.stream.number()].done.load(std::memory_order_acquire) >= event.ticket;
   }
   void* native(Stream) const override { return nullptr; }
   void set_watch(Watch watch) override { watch_ = std::move(watch); }
@@ -70,7 +70,7 @@ class FakeDevice final : public Backend, public DeviceStreams {
     std::thread thread;
   };
 
-  Line& line(Stream stream) { return lines_[number_of(stream)]; }
+  Line& line(Stream stream) { return lines_[stream.number()]; }
 
   static void enqueue(Line& line, std::function<void()> task) {
     {

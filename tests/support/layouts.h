@@ -199,9 +199,8 @@ inline void expect_same_as_one_rank(const Layout& layout, const std::vector<Rank
 }
 
 inline std::string text(const OpRecord& r) {
-  return fmt::format("{} {} on stream {}.{}: {} flops, {} bytes read, {} written, group {}, peer {}", static_cast<int>(r.kind),
-                     r.name, static_cast<int>(r.stream.kind), r.stream.edge, r.flops, r.bytes_read, r.bytes_written, r.group,
-                     r.peer);
+  return fmt::format("{} {} on stream {}: {} flops, {} bytes read, {} written, group {}, peer {}", static_cast<int>(r.kind),
+                     r.name, r.stream.number(), r.flops, r.bytes_read, r.bytes_written, r.group, r.peer);
 }
 
 // What was executed is what was planned, record by record.

@@ -41,7 +41,7 @@ class MemoryChecker final : public StepMemory, public StepWatcher {
   void begin_call(Stream stream, int64_t scratch_bytes) override {
     flush();
     stream_ = stream;
-    calls_[number_of(stream)] += 1;
+    calls_[stream.number()] += 1;
     const int64_t scratch = stream == kWeightProducts ? plan_.wgrad_scratch : plan_.kept;
     if (scratch_bytes > 0) writes_.push_back({kScratch, scratch, scratch + scratch_bytes});
   }
@@ -68,15 +68,15 @@ class MemoryChecker final : public StepMemory, public StepWatcher {
 
   uint64_t record(Stream stream, const char* name) override {
     flush();
-    Clock& clock = events_.emplace_back(Event{name, known_[number_of(stream)]}).clock;
-    clock[number_of(stream)] = calls_[number_of(stream)];
+    Clock& clock = events_.emplace_back(Event{name, known_[stream.number()]}).clock;
+    clock[stream.number()] = calls_[stream.number()];
     return events_.size();
   }
 
   void wait(Stream stream, uint64_t ticket) override {
     flush();
     if (ticket == 0 || events_[ticket - 1].name == without_) return;
-    Clock& known = known_[number_of(stream)];
+    Clock& known = known_[stream.number()];
     for (size_t i = 0; i < kStreams; ++i) known[i] = std::max(known[i], events_[ticket - 1].clock[i]);
   }
 
@@ -85,7 +85,7 @@ class MemoryChecker final : public StepMemory, public StepWatcher {
     flush();
     return failures_;
   }
-  int64_t calls_on(Stream stream) const { return calls_[number_of(stream)]; }
+  int64_t calls_on(Stream stream) const { return calls_[stream.number()]; }
 
  private:
   static constexpr int kOffsetBits = 40;
@@ -131,7 +131,7 @@ class MemoryChecker final : public StepMemory, public StepWatcher {
 
   // A call reads before it writes.
   void flush() {
-    const size_t here = number_of(stream_);
+    const size_t here = stream_.number();
     for (const Use& read : reads_)
       for_each(read, [&](Stretch& stretch) {
         if (stretch.writer != read.tensor) fail("{} is read where {} was written", name_of(read.tensor), name_of(stretch.writer));
@@ -166,7 +166,7 @@ class MemoryChecker final : public StepMemory, public StepWatcher {
   }
 
   bool is_done(size_t stream, int64_t call) const {
-    const size_t here = number_of(stream_);
+    const size_t here = stream_.number();
     return stream == here ? call <= calls_[here] : call <= known_[here][stream];
   }
 

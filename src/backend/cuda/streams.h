@@ -38,8 +38,8 @@ class Streams {
     cudaStream_t stream = nullptr;
     Points points, points_in_graph;
   };
-  const Line& line(Stream stream) const { return lines_[number_of(stream)]; }
-  Line& line(Stream stream) { return lines_[number_of(stream)]; }
+  const Line& line(Stream stream) const { return lines_[stream.number()]; }
+  Line& line(Stream stream) { return lines_[stream.number()]; }
   cudaEvent_t at(const Event& event) const {
     const Line& there = line(event.stream);
     return ((event.ticket & kInGraph) != 0 ? there.points_in_graph : there.points).events[event.ticket % kEvents];
