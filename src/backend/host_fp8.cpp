@@ -58,19 +58,19 @@ void make_copies(const Operand& x, const Value& value) {
 }  // namespace
 
 void quantise_on_host(const Quantise& op) {
-  make_copies(op.x, [&](int64_t i) { return element(op.x, i); });
+  make_copies(op.x, [&](int64_t i) { return element(op.x.tensor, i); });
 }
 
 void quantise_norm_on_host(const QuantiseNorm& op) {
-  const int64_t C = op.out.shape[1];
+  const int64_t C = op.out.shape()[1];
   const float offset = op.kind == NormKind::layernorm1p ? 1.0f : 0.0f;
-  CHECK_EQ(op.sum.shape, op.out.shape);
+  CHECK_EQ(op.sum.shape, op.out.shape());
   make_copies(op.out, [&](int64_t i) {
     const int64_t n = i / C, c = i % C;
     const float distance = element(op.sum, i) - (op.mean ? op.mean.as<float>()[n] : 0.0f);
     const float normalised = distance * op.rstd.as<float>()[n];
     const float value = std::fma(normalised, element(op.weight, c) + offset, op.bias ? element(op.bias, c) : 0.0f);
-    return op.out.dtype == DType::bf16 ? to_float(to_bf16(value)) : value;
+    return op.out.dtype() == DType::bf16 ? to_float(to_bf16(value)) : value;
   });
 }
 

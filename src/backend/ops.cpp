@@ -14,7 +14,7 @@ double visible_pairs(int64_t queries, int64_t keys, CausalMask causal) {
 }
 
 double attention_product_flops(const HeadsView& q, int64_t key_length, CausalMask causal) {
-  const Shape& shape = q.packed.shape;  // [B,T,*,D]
+  const Shape& shape = q.packed.shape();  // [B,T,*,D]
   const double pairs = visible_pairs(shape[1], key_length, causal);
   return 2.0 * static_cast<double>(shape[0] * q.count * shape[3]) * pairs;
 }

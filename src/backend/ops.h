@@ -46,11 +46,11 @@ enum class AmaxChoice : uint8_t { largest, most_recent };
 // What an op's visit() says of an operand: that it reads it along its rows or its columns, or writes it.
 template <class V>
 void visit_rows(V&& v, const char* name, const Operand& operand) {
-  v.in(name, operand.fp8 ? operand.fp8.values : operand);
+  v.in(name, operand.fp8 ? operand.fp8.values : operand.tensor);
 }
 template <class V>
 void visit_columns(V&& v, const char* name, const Operand& operand) {
-  v.in(name, operand.fp8 ? operand.fp8.transposed : operand);
+  v.in(name, operand.fp8 ? operand.fp8.transposed : operand.tensor);
 }
 template <class V>
 void visit_copies(V&& v, const Operand& operand) {
@@ -60,7 +60,7 @@ void visit_copies(V&& v, const Operand& operand) {
 }
 template <class V>
 void visit_written(V&& v, const char* name, const Operand& operand) {
-  operand.wide == Wide::kept ? v.out(name, operand) : v.scratch(name, operand);
+  operand.wide == Wide::kept ? v.out(name, operand.tensor) : v.scratch(name, operand.tensor);
   visit_copies(v, operand);
 }
 
@@ -75,7 +75,7 @@ struct HeadsView {
 // heads of one tensor stand side by side.
 inline bool same_tensor(const Tensor& a, const Tensor& b) { return a.data == b.data && a.dtype == b.dtype && a.shape == b.shape; }
 inline bool same_tensor(const HeadsView& a, const HeadsView& b) {
-  return same_tensor(a.packed, b.packed) && a.first + a.count <= b.first;
+  return same_tensor(a.packed.tensor, b.packed.tensor) && a.first + a.count <= b.first;
 }
 
 // Part of a flat parameter buffer with one setting of weight decay.
@@ -187,7 +187,8 @@ struct ResidualNormBackward {
     v.in("sum", sum), v.in("weight", weight), v.in("mean", mean), v.in("rstd", rstd), v.in("d_out", d_out);
     v.in("d_residual", d_residual), v.in("row_keys", dropout.row_keys), visit_written(v, "d_sum", d_sum);
     visit_written(v, "d_branch", d_branch), visit_written(v, "d_branch2", d_branch2);
-    v.update("d_weight", d_weight), v.update("d_bias", d_bias), v.in_place(d_sum, d_residual), v.in_place(d_sum, d_out);
+    v.update("d_weight", d_weight), v.update("d_bias", d_bias), v.in_place(d_sum.tensor, d_residual),
+        v.in_place(d_sum.tensor, d_out);
   }
 };
 
@@ -233,7 +234,7 @@ struct LinearForward {
   void visit(V&& v) const {
     visit_rows(v, "x", x), visit_rows(v, "weight", weight), v.in("bias", bias), v.out("pre", pre), visit_written(v, "out", out);
   }
-  double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(weight.shape[0]); }
+  double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(weight.shape()[0]); }
 };
 
 // d_x = d_out weight, and where x = activation(pre) the gradient goes through it: d_x = (d_out weight) * activation'(pre).
@@ -250,9 +251,9 @@ struct LinearInputGrad {
   void visit(V&& v) const {
     visit_rows(v, "d_out", d_out), visit_columns(v, "weight", weight), v.in("pre", pre), visit_written(v, "x", x);
     visit_written(v, "d_x", d_x);
-    if (x.wide == Wide::scratch) v.in_place(d_x, x);
+    if (x.wide == Wide::scratch) v.in_place(d_x.tensor, x.tensor);
   }
-  double flops() const { return 2.0 * static_cast<double>(d_out.count()) * static_cast<double>(weight.shape[1]); }
+  double flops() const { return 2.0 * static_cast<double>(d_out.count()) * static_cast<double>(weight.shape()[1]); }
 };
 
 // d_weight += d_out^T x, or where it replaces = ;  d_bias += sum over n of d_out.    x [N,I], d_out [N,O] act; d_weight [O,I],
@@ -268,7 +269,7 @@ struct LinearWeightGrad {
     visit_columns(v, "x", x), visit_columns(v, "d_out", d_out), v.in("fp8_column_sums", d_out.fp8.column_sums);
     sum == GradSum::adds ? v.update("d_weight", d_weight) : v.out("d_weight", d_weight), v.update("d_bias", d_bias);
   }
-  double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(d_out.shape[1]); }
+  double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(d_out.shape()[1]); }
 };
 
 // out = activation(pre), as LinearForward makes it.    [N,F] act.
@@ -303,7 +304,7 @@ struct SwigluBackward {
   template <class V>
   void visit(V&& v) const {
     v.in("gate_up", gate_up), v.in("d_out", d_out), visit_written(v, "d_gate_up", d_gate_up);
-    if (!d_gate_up.fp8) v.in_place(d_gate_up, gate_up);  // FP8 copies are made by reading gate_up again
+    if (!d_gate_up.fp8) v.in_place(d_gate_up.tensor, gate_up);  // FP8 copies are made by reading gate_up again
   }
 };
 
@@ -336,7 +337,7 @@ struct Rotary {
   HeadsView heads;
   template <class V>
   void visit(V&& v) const {
-    v.in("positions", positions), v.update("heads", heads.packed), visit_copies(v, heads.packed);
+    v.in("positions", positions), v.update("heads", heads.packed.tensor), visit_copies(v, heads.packed);
   }
 };
 
@@ -362,9 +363,9 @@ struct AttentionForward {
   Tensor lse;
   template <class V>
   void visit(V&& visitor) const {
-    visitor.in("q", q.packed);
-    if (!same_tensor(q, k)) visitor.in("k", k.packed);
-    if (!same_tensor(k, v)) visitor.in("v", v.packed);
+    visitor.in("q", q.packed.tensor);
+    if (!same_tensor(q, k)) visitor.in("k", k.packed.tensor);
+    if (!same_tensor(k, v)) visitor.in("v", v.packed.tensor);
     visitor.in("row_keys", dropout.row_keys), visitor.in("document_starts", document_starts);
     visit_written(visitor, "out", out), visitor.out("lse", lse);
   }
@@ -387,14 +388,14 @@ struct AttentionBackward {
   HeadsView d_q, d_k, d_v;
   template <class V>
   void visit(V&& visitor) const {
-    visitor.in("q", q.packed);
-    if (!same_tensor(q, k)) visitor.in("k", k.packed);
-    if (!same_tensor(k, v)) visitor.in("v", v.packed);
+    visitor.in("q", q.packed.tensor);
+    if (!same_tensor(q, k)) visitor.in("k", k.packed.tensor);
+    if (!same_tensor(k, v)) visitor.in("v", v.packed.tensor);
     visitor.in("row_keys", dropout.row_keys), visitor.in("document_starts", document_starts);
     visitor.in("out", out), visitor.in("lse", lse), visitor.in("d_out", d_out);
     visit_written(visitor, "d_q", d_q.packed);
-    if (!same_tensor(d_q, d_k)) visitor.out("d_k", d_k.packed);
-    if (!same_tensor(d_k, d_v)) visitor.out("d_v", d_v.packed);
+    if (!same_tensor(d_q, d_k)) visitor.out("d_k", d_k.packed.tensor);
+    if (!same_tensor(d_k, d_v)) visitor.out("d_v", d_v.packed.tensor);
   }
   double flops() const;
 };
@@ -418,7 +419,7 @@ struct CopyHeads {
   int64_t to_position = 0;
   template <class V>
   void visit(V&& v) const {
-    v.in("from", from.packed), v.out("to", to.packed);
+    v.in("from", from.packed.tensor), v.out("to", to.packed.tensor);
   }
 };
 
@@ -543,7 +544,7 @@ struct Quantise {
   Operand x;
   template <class V>
   void visit(V&& v) const {
-    v.in("x", x), visit_copies(v, x);
+    v.in("x", x.tensor), visit_copies(v, x);
   }
 };
 

@@ -99,7 +99,7 @@ Tensor attention_backward(const BlockPass& pass, const BlockParameters& grads, B
                                .weight = pass.weights.out_weight,
                                .d_out_site = has_gradient_of_mlp ? pass.site(BlockLinear::down) : out_site,
                                .d_x = d_attended.reshaped({d.N(), d.H * d.D}),
-                               .d_weight = grads.out_weight,
+                               .d_weight = grads.out_weight.tensor,
                                .d_bias = grads.out_bias});
   const PackedHeads heads = unpack(d, a.qkv);
   const Tensor d_packed = context.take("d_qkv", a.qkv.shape);
@@ -132,7 +132,7 @@ Tensor attention_backward(const BlockPass& pass, const BlockParameters& grads, B
                                             .d_out = g.d_qkv.reshaped({d.N(), d.qkv_width()}),
                                             .weight = pass.weights.qkv_weight,
                                             .d_x = d_normed,
-                                            .d_weight = grads.qkv_weight,
+                                            .d_weight = grads.qkv_weight.tensor,
                                             .d_bias = grads.qkv_bias});
   return d_normed;
 }
@@ -141,11 +141,11 @@ void attention_weight_grads(const BlockPass& pass, const BlockParameters& grads,
   const Dims& d = pass.context.dims;
   pass.context.linear.row_weight_grad(pass.site(BlockLinear::out), {.x = pass.a.attended.reshaped({d.N(), d.H * d.D}),
                                                                     .d_out = g.d_attention,
-                                                                    .d_weight = grads.out_weight,
+                                                                    .d_weight = grads.out_weight.tensor,
                                                                     .d_bias = grads.out_bias});
   pass.context.linear.column_weight_grad(pass.site(BlockLinear::qkv), {.x = pass.a.normed1,
                                                                        .d_out = g.d_qkv.reshaped({d.N(), d.qkv_width()}),
-                                                                       .d_weight = grads.qkv_weight,
+                                                                       .d_weight = grads.qkv_weight.tensor,
                                                                        .d_bias = grads.qkv_bias});
 }
 

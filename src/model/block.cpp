@@ -120,7 +120,7 @@ StreamGrad take_stream_grad(const Context& context, const PendingBranches& pendi
   StreamGrad grad{.d_sum = take_stream(context, "d_sum"), .d_attention = {}, .d_mlp = {}};
   if (pending.which == PendingBranches::Which::none) return grad;
   if (!context.hidden_dropout_active()) {
-    grad.d_sum = context.linear.output_grad(pending.has_mlp() ? mlp : attention, grad.d_sum, Wide::kept);
+    grad.d_sum = context.linear.output_grad(pending.has_mlp() ? mlp : attention, grad.d_sum.tensor, Wide::kept);
     grad.d_attention = grad.d_mlp = grad.d_sum;
     return grad;
   }
@@ -159,7 +159,7 @@ StreamGrad block_backward(const BlockPass& pass, const BlockParameters& grads, c
                      .mean = a.mean2,
                      .rstd = a.rstd2,
                      .d_out = d_normed2,
-                     .d_residual = d_out.d_sum,
+                     .d_residual = d_out.d_sum.tensor,
                      .d_weight = grads.norm2_weight,
                      .d_bias = grads.norm2_bias},
                     {parallel ? PendingBranches::Which::none : PendingBranches::Which::attention, pass.layer});
@@ -173,7 +173,7 @@ StreamGrad block_backward(const BlockPass& pass, const BlockParameters& grads, c
                         .mean = a.mean1,
                         .rstd = a.rstd1,
                         .d_out = d_normed1,
-                        .d_residual = between.d_sum,
+                        .d_residual = between.d_sum.tensor,
                         .d_weight = grads.norm1_weight,
                         .d_bias = grads.norm1_bias},
                        before);

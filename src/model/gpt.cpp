@@ -137,9 +137,9 @@ void Gpt::backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, 
   if (finishes && has_head_) grads.finished_head();
   d_stream = backward_blocks(training, pass, when, d_stream, weights, grads);
   if (embeds_)
-    embedding_backward(training, grads.embedding(), d_stream.d_sum);
+    embedding_backward(training, grads.embedding(), d_stream.d_sum.tensor);
   else
-    backend_.run(kCompute, Copy{.from = d_stream.d_sum, .to = d_input});
+    backend_.run(kCompute, Copy{.from = d_stream.d_sum.tensor, .to = d_input});
   if (when == WeightProducts::beside) {
     backend_.wait(kCompute, backend_.record(kWeightProducts, "products_made"));
     for (int64_t i = dims_.L - 1; i >= 0; --i) grads.finished(layer(i));

@@ -39,7 +39,7 @@ Operand LinearOperands::output_grad_copies(LinearSite site, const Tensor& wide, 
 }
 
 Operand LinearOperands::filled(const Operand& operand) const {
-  const MatrixShape matrix(operand);
+  const MatrixShape matrix(operand.tensor);
   const Operand result = operand.reshaped({matrix.rows, matrix.columns});
   backend_.run(kCompute, Quantise{.x = result});
   return result;

@@ -84,7 +84,7 @@ void LossHead::losses_and_grads(const Context& context, const HeadParameters& we
     context.backend.run(kCompute, LinearWeightGrad{.sum = begin == 0 ? context.linear.weight_grads() : GradSum::adds,
                                                    .x = normed,
                                                    .d_out = d_logits,
-                                                   .d_weight = grads.head});
+                                                   .d_weight = grads.head.tensor});
     context.backend.run(kCompute, LinearInputGrad{.d_out = d_logits, .weight = weights.head, .d_x = d_normed.rows(begin, rows)});
   }
 }

@@ -72,7 +72,7 @@ Tensor mlp_backward(const BlockPass& pass, const BlockParameters& grads, BlockGr
                                .activation = gated ? Activation::none : gelu_of(context.model.activation),
                                .pre = gated ? Tensor{} : a.up,
                                .d_x = gated ? Operand(d_activated) : g.d_up,
-                               .d_weight = grads.down_weight,
+                               .d_weight = grads.down_weight.tensor,
                                .d_bias = grads.down_bias});
   if (gated) context.backend.run(kCompute, SwigluBackward{.gate_up = a.up, .d_out = d_activated, .d_gate_up = g.d_up});
   const Tensor d_normed = context.take("d_normed2", {context.dims.R, context.dims.C});
@@ -80,7 +80,7 @@ Tensor mlp_backward(const BlockPass& pass, const BlockParameters& grads, BlockGr
                                                               .d_out = g.d_up,
                                                               .weight = pass.weights.up_weight,
                                                               .d_x = d_normed,
-                                                              .d_weight = grads.up_weight,
+                                                              .d_weight = grads.up_weight.tensor,
                                                               .d_bias = grads.up_bias});
   return d_normed;
 }
@@ -88,9 +88,10 @@ Tensor mlp_backward(const BlockPass& pass, const BlockParameters& grads, BlockGr
 void mlp_weight_grads(const BlockPass& pass, const BlockParameters& grads, const BlockGradients& g) {
   pass.context.linear.row_weight_grad(
       pass.site(BlockLinear::down),
-      {.x = pass.a.activated, .d_out = g.d_mlp, .d_weight = grads.down_weight, .d_bias = grads.down_bias});
+      {.x = pass.a.activated, .d_out = g.d_mlp, .d_weight = grads.down_weight.tensor, .d_bias = grads.down_bias});
   pass.context.linear.column_weight_grad(
-      pass.site(BlockLinear::up), {.x = pass.a.normed2, .d_out = g.d_up, .d_weight = grads.up_weight, .d_bias = grads.up_bias});
+      pass.site(BlockLinear::up),
+      {.x = pass.a.normed2, .d_out = g.d_up, .d_weight = grads.up_weight.tensor, .d_bias = grads.up_bias});
 }
 
 }  // namespace trireme

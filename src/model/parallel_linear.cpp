@@ -6,8 +6,11 @@
 namespace trireme {
 namespace {
 
-// Rows [begin, begin + count) of an operand that may be absent.
-Tensor rows_of(const Tensor& tensor, int64_t begin, int64_t count) { return tensor ? tensor.rows(begin, count) : Tensor{}; }
+// Rows [begin, begin + count) of an operand that may be absent. FP8 copies are of all rows, so it has none.
+Tensor rows_of(const Operand& operand, int64_t begin, int64_t count) {
+  CHECK(!operand.fp8);
+  return operand ? operand.tensor.rows(begin, count) : Tensor{};
+}
 
 // The GEMM of some rows of x, which may be elsewhere than among the others.
 LinearForward forward_rows(const LinearForward& op, Tensor x, Tensor out, int64_t begin) {
@@ -105,27 +108,27 @@ void ParallelLinear::gather_in_pieces(Tensor part, Tensor gathered, const Gemm& 
 }
 
 void ParallelLinear::scatter_in_pieces(const LinearForward& op) const {
-  const int64_t R = op.out.shape[0], ranks = tp_.size();
-  const Tensor all_sums = row_sums(op.out);
+  const int64_t R = op.out.shape()[0], ranks = tp_.size();
+  const Tensor all_sums = row_sums(op.out.tensor);
   for (int64_t i = 0; i < pieces_of(R); ++i) {
     const Piece p = piece(R, i);
     const Tensor sums = all_sums.rows(ranks * p.begin, ranks * p.count);
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const int64_t begin = rank * R + p.begin;
-      backend_.run(kCompute, forward_rows(op, op.x.rows(begin, p.count), sums.rows(rank * p.count, p.count), begin));
+      backend_.run(kCompute, forward_rows(op, rows_of(op.x, begin, p.count), sums.rows(rank * p.count, p.count), begin));
     }
     backend_.wait(kTensorParallel, backend_.record(kCompute, "piece_made"));
-    tp_.reduce_scatter(kTensorParallel, sums, op.out.rows(p.begin, p.count), Reduce::sum);
+    tp_.reduce_scatter(kTensorParallel, sums, rows_of(op.out, p.begin, p.count), Reduce::sum);
   }
   backend_.wait(kCompute, backend_.record(kTensorParallel, "rows_summed"));
 }
 
 void ParallelLinear::sum_in_pieces(const LinearForward& op) const {
-  const int64_t N = op.out.shape[0];
+  const int64_t N = op.out.shape()[0];
   for (int64_t i = 0; i < pieces_of(N); ++i) {
     const Piece p = piece(N, i);
-    const Tensor out = op.out.rows(p.begin, p.count);
-    backend_.run(kCompute, forward_rows(op, op.x.rows(p.begin, p.count), out, p.begin));
+    const Tensor out = rows_of(op.out, p.begin, p.count);
+    backend_.run(kCompute, forward_rows(op, rows_of(op.x, p.begin, p.count), out, p.begin));
     backend_.wait(kTensorParallel, backend_.record(kCompute, "piece_made"));
     tp_.all_reduce(kTensorParallel, out, Reduce::sum);
   }
@@ -134,20 +137,20 @@ void ParallelLinear::sum_in_pieces(const LinearForward& op) const {
 
 void ParallelLinear::column_forward(LinearSite site, LinearForward op) const {
   if (cuts_rows() && in_pieces())
-    return gather_in_pieces(op.x, take_all_rows("gathered_rows", op.x), [&](Tensor x, int64_t begin) {
-      backend_.run(kCompute, forward_rows(op, x, op.out.rows(begin, x.shape[0]), begin));
+    return gather_in_pieces(op.x.tensor, take_all_rows("gathered_rows", op.x.tensor), [&](Tensor x, int64_t begin) {
+      backend_.run(kCompute, forward_rows(op, x, rows_of(op.out, begin, x.shape[0]), begin));
     });
-  if (cuts_rows()) op.x = quantized_input(site, all_rows(op.x));
+  if (cuts_rows()) op.x = quantized_input(site, all_rows(op.x.tensor));
   backend_.run(kCompute, op);
 }
 
 void ParallelLinear::row_forward(LinearForward op) const {
   if (tp_.rank() != 0) op.bias = Tensor{};  // added once
   if (in_pieces()) return cuts_rows() ? scatter_in_pieces(op) : sum_in_pieces(op);
-  const Tensor part = op.out;
+  const Tensor part = op.out.tensor;
   if (cuts_rows()) op.out = row_sums(part);
   backend_.run(kCompute, op);
-  sum_rows(op.out, part);
+  sum_rows(op.out.tensor, part);
 }
 
 void ParallelLinear::column_backward(LinearSite site, const LinearBackward& op) const {
@@ -157,10 +160,10 @@ void ParallelLinear::column_backward(LinearSite site, const LinearBackward& op) 
     if (!defers_weight_grads()) run_weight_grad(weight_grad(op, op.x, op.d_out));
     return;
   }
-  const Tensor all_x = gathers ? take_all_rows("gathered_rows", op.x) : Tensor{}, sums = row_sums(op.d_x);
-  const Event arrived = gathers ? start_gather(op.x, all_x) : Event{};
+  const Tensor all_x = gathers ? take_all_rows("gathered_rows", op.x.tensor) : Tensor{}, sums = row_sums(op.d_x.tensor);
+  const Event arrived = gathers ? start_gather(op.x.tensor, all_x) : Event{};
   backend_.run(kCompute, input_grad(op, op.d_out, sums));
-  const Event summed = start_sum(sums, op.d_x);
+  const Event summed = start_sum(sums, op.d_x.tensor);
   if (gathers) backend_.wait(kCompute, arrived);
   if (!defers_weight_grads())
     backend_.run(kCompute, weight_grad(op, gathers ? quantized_wgrad_input(site, all_x) : op.x, op.d_out));
@@ -169,25 +172,25 @@ void ParallelLinear::column_backward(LinearSite site, const LinearBackward& op) 
 
 void ParallelLinear::row_backward_in_pieces(const LinearBackward& op) const {
   const auto add_weights = [&](Tensor d_out, int64_t begin) {
-    LinearWeightGrad part = weight_grad(op, op.x.rows(begin, d_out.shape[0]), d_out);
+    LinearWeightGrad part = weight_grad(op, rows_of(op.x, begin, d_out.shape[0]), d_out);
     if (begin > 0) part.sum = GradSum::adds;  // the rows that arrive first are this group's first
     backend_.run(kCompute, part);
   };
   const auto write_inputs = [&](Tensor d_out, int64_t begin) {
-    LinearInputGrad part = input_grad(op, d_out, op.d_x.rows(begin, d_out.shape[0]));
+    LinearInputGrad part = input_grad(op, d_out, rows_of(op.d_x, begin, d_out.shape[0]));
     part.pre = rows_of(op.pre, begin, d_out.shape[0]);
     backend_.run(kCompute, part);
   };
-  const Tensor gathered = take_all_rows("gathered_rows", op.d_out);
-  if (defers_weight_grads()) return gather_in_pieces(op.d_out, gathered, write_inputs);
-  gather_in_pieces(op.d_out, gathered, add_weights);
-  for_gathered(op.d_out, gathered, [&](int64_t, Tensor d_out, int64_t begin) { write_inputs(d_out, begin); });
+  const Tensor gathered = take_all_rows("gathered_rows", op.d_out.tensor);
+  if (defers_weight_grads()) return gather_in_pieces(op.d_out.tensor, gathered, write_inputs);
+  gather_in_pieces(op.d_out.tensor, gathered, add_weights);
+  for_gathered(op.d_out.tensor, gathered, [&](int64_t, Tensor d_out, int64_t begin) { write_inputs(d_out, begin); });
 }
 
 // wgrad before dgrad, so that d_x may be written where x was.
 void ParallelLinear::row_backward(LinearSite site, const LinearBackward& op) const {
   if (cuts_rows() && in_pieces()) return row_backward_in_pieces(op);
-  const Operand d_out = cuts_rows() ? quantized_output_grad(op.d_out_site, all_rows(op.d_out)) : op.d_out;
+  const Operand d_out = cuts_rows() ? quantized_output_grad(op.d_out_site, all_rows(op.d_out.tensor)) : op.d_out;
   LinearInputGrad inputs = input_grad(op, d_out, op.d_x);
   if (!op.x) {
     CHECK(!defers_weight_grads());
@@ -200,14 +203,14 @@ void ParallelLinear::row_backward(LinearSite site, const LinearBackward& op) con
 }
 
 void ParallelLinear::column_weight_grad(LinearSite site, LinearWeightGrad op) const {
-  if (cuts_rows()) op.x = quantized_wgrad_input(site, all_rows(op.x));
+  if (cuts_rows()) op.x = quantized_wgrad_input(site, all_rows(op.x.tensor));
   op.sum = options_.weight_grads;
   backend_.run(kCompute, op);
 }
 
 void ParallelLinear::row_weight_grad(LinearSite site, LinearWeightGrad op) const {
   op.sum = options_.weight_grads;
-  if (cuts_rows()) op.d_out = quantized_output_grad(site, all_rows(op.d_out));
+  if (cuts_rows()) op.d_out = quantized_output_grad(site, all_rows(op.d_out.tensor));
   backend_.run(kCompute, op);
 }
 

@@ -173,8 +173,8 @@ void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Ar
   copies_.assign(static_cast<size_t>(model.num_layers), Copies::stale);
   copied_.resize(copies_.size());
   const auto take_copies = [&](Operand& weight) {
-    weight.fp8.values = arena.take(weight.shape, fp8.input_dtype());
-    weight.fp8.transposed = arena.take({weight.shape[1], weight.shape[0]}, fp8.input_dtype());
+    weight.fp8.values = arena.take(weight.shape(), fp8.input_dtype());
+    weight.fp8.transposed = arena.take({weight.shape()[1], weight.shape()[0]}, fp8.input_dtype());
   };
   std::optional<FlatViews> from;
   if (!layout_.stores_all_weights()) from.emplace(layout_, model, masters);
@@ -184,7 +184,7 @@ void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Ar
       Operand& weight = block.*which;
       take_copies(weight);
       fp8.assign_weight({layer, linear}, weight.fp8);
-      const Tensor& source = from ? from->block(layer).*which : weight;
+      const Tensor& source = (from ? from->block(layer).*which : weight).tensor;
       copied_[static_cast<size_t>(layer)][static_cast<size_t>(linear)] = Operand(source, weight.fp8, Wide::kept);
     };
     add(BlockLinear::qkv, &BlockParameters::qkv_weight);

@@ -37,15 +37,21 @@ enum class Wide : uint8_t {
   scratch,  // nobody reads it: memory to work in while the copies are made
 };
 
-struct Operand : Tensor {
+// A tensor with its FP8 copies. It is not itself a tensor: what is cut out of `tensor` has no copies, and its caller says so.
+struct Operand {
+  Tensor tensor;
   Fp8Copy fp8;
   Wide wide = Wide::kept;
 
   Operand() = default;
-  Operand(const Tensor& tensor) : Tensor(tensor) {}  // implicitly: most operands are plain tensors
-  Operand(const Tensor& tensor, const Fp8Copy& copies, Wide keep) : Tensor(tensor), fp8(copies), wide(keep) {}
+  Operand(const Tensor& plain) : tensor(plain) {}  // implicitly: most operands are plain tensors
+  Operand(const Tensor& with, const Fp8Copy& copies, Wide keep) : tensor(with), fp8(copies), wide(keep) {}
 
-  Operand reshaped(const Shape& to) const { return {Tensor::reshaped(to), fp8, wide}; }
+  explicit operator bool() const { return static_cast<bool>(tensor); }  // an optional operand may be absent
+  const Shape& shape() const { return tensor.shape; }
+  DType dtype() const { return tensor.dtype; }
+  int64_t count() const { return tensor.count(); }
+  Operand reshaped(const Shape& to) const { return {tensor.reshaped(to), fp8, wide}; }
 };
 
 }  // namespace trireme

@@ -154,7 +154,7 @@ TEST_F(CudaFp8, GradientsMultiplyTheCopies) {
                 0x1p-8);
 
     const Tensor d_weight = uniform({O, I}, DType::f32), d_bias = uniform({O}, DType::f32);
-    const auto weight_before = doubles(d_weight), bias_before = doubles(d_bias), wide = doubles(d_out);
+    const auto weight_before = doubles(d_weight), bias_before = doubles(d_bias), wide = doubles(d_out.tensor);
     run(LinearWeightGrad{.x = x, .d_out = d_out, .d_weight = d_weight, .d_bias = d_bias});
     Matrix expected = product(
         O, I, N, [&](int64_t o, int64_t n) { return gradients[static_cast<size_t>(n * O + o)]; },
@@ -238,7 +238,7 @@ TEST_F(CudaFp8, GeluIsMadeAgainBesideItsGradient) {
   const Operand d_out = quantised({N, O}, DType::f8e5m2), weight = quantised({O, I}, DType::f8e4m3);
   const Tensor pre = uniform({N, I}, DType::bf16, 4);
   for (const Activation activation : {Activation::gelu_tanh, Activation::gelu_erf}) {
-    Operand x = with_copies(take({N, I}, DType::bf16), DType::f8e4m3), d_x = with_copies(x, DType::f8e5m2), again = x;
+    Operand x = with_copies(take({N, I}, DType::bf16), DType::f8e4m3), d_x = with_copies(x.tensor, DType::f8e5m2), again = x;
     x.wide = again.wide = d_x.wide = Wide::scratch;
     run(ActivationForward{.activation = activation, .pre = pre, .out = x});
     LinearInputGrad op{.d_out = d_out, .weight = weight, .activation = activation, .pre = pre, .x = {}, .d_x = d_x};

@@ -77,7 +77,7 @@ inline void check(Parity& parity, Case<AttentionForward>) {
 // The backward of a forward that has run.
 inline AttentionBackward make_attention_backward(HostTensors& tensors, const AttentionShape& shape,
                                                  const AttentionForward& forward) {
-  const DType act = forward.out.dtype;
+  const DType act = forward.out.dtype();
   const Heads gradients = make_heads(tensors, shape, act);
   return {.q = forward.q,
           .k = forward.k,
@@ -88,7 +88,7 @@ inline AttentionBackward make_attention_backward(HostTensors& tensors, const Att
           .scale = forward.scale,
           .dropout = forward.dropout,
           .document_starts = forward.document_starts,
-          .out = forward.out,
+          .out = forward.out.tensor,
           .lse = forward.lse,
           .d_out = tensors.uniform({shape.B, shape.Tq, shape.H, shape.D}, act),
           .d_q = gradients.q,

@@ -203,7 +203,7 @@ TEST(EngineTest, NonFiniteGradientsChangeNothingAndAreLocated) {
   const auto batches = batches_of(model, 2, 4);
   ASSERT_TRUE(engine.step(batches, 1e-3).finite);
   // A weight that overflows: the up projection of block 1 gives Inf, and everything behind it NaN.
-  float& weight = *engine->weights().views().block(1).up_weight.as<float>();  // its own master
+  float& weight = *engine->weights().views().block(1).up_weight.tensor.as<float>();  // its own master
   const float healthy = weight;
   weight = std::numeric_limits<float>::infinity();
   const auto after = engine->weights().views().flat().span<float>();

@@ -21,23 +21,23 @@ const AttentionKernels& kernels_for(Isa isa, DType dtype) {
 }
 
 HeadsArgument heads_argument(const HeadsView& view, DType dtype) {
-  const Shape& shape = view.packed.shape;  // [B,T,*,D]
+  const Shape& shape = view.packed.shape();  // [B,T,*,D]
   CHECK_EQ(shape.rank(), 4);
-  CHECK(view.packed.dtype == dtype);
+  CHECK(view.packed.dtype() == dtype);
   CHECK(view.first >= 0 && view.first + view.count <= shape[2]);
   // A shape without storage (its scratch is being measured) has no address to count from.
-  void* data = view.packed.data;
+  void* data = view.packed.tensor.data;
   if (data != nullptr) data = static_cast<char*>(data) + view.first * shape[3] * size_of(dtype);
   return {.data = data, .batch_stride = shape[1] * shape[2] * shape[3], .row_stride = shape[2] * shape[3]};
 }
 
-HeadsView all_heads(const Tensor& tensor) { return {.packed = tensor, .first = 0, .count = tensor.shape[2]}; }
+HeadsView all_heads(const Operand& heads) { return {.packed = heads, .first = 0, .count = heads.shape()[2]}; }
 
 // What AttentionForward and AttentionBackward have in common.
 template <class Op>
 AttentionArguments arguments(const Op& op) {
-  const Shape &q = op.q.packed.shape, &k = op.k.packed.shape, &v = op.v.packed.shape;
-  const DType dtype = op.q.packed.dtype;
+  const Shape &q = op.q.packed.shape(), &k = op.k.packed.shape(), &v = op.v.packed.shape();
+  const DType dtype = op.q.packed.dtype();
   const int64_t B = q[0], Tq = q[1], D = q[3], H = op.q.count, G = op.k.count;
   CHECK_EQ(k[0], B);
   CHECK_EQ(v[0], B);
@@ -45,7 +45,8 @@ AttentionArguments arguments(const Op& op) {
   CHECK_EQ(k[3], D);
   CHECK_EQ(v[3], D);
   CHECK_EQ(op.v.count, G);
-  CHECK_EQ(op.out.shape, Shape({B, Tq, H, D}));
+  const HeadsView out = all_heads(op.out);
+  CHECK_EQ(out.packed.shape(), Shape({B, Tq, H, D}));
   CHECK_EQ(op.lse.shape, Shape({B, H, Tq}));
   CHECK(D >= 1 && D <= 256);
   CHECK(op.key_length >= 1 && op.key_length <= k[1]);
@@ -66,7 +67,7 @@ AttentionArguments arguments(const Op& op) {
           .q = heads_argument(op.q, dtype),
           .k = heads_argument(op.k, dtype),
           .v = heads_argument(op.v, dtype),
-          .out = heads_argument(all_heads(op.out), dtype),
+          .out = heads_argument(out, dtype),
           .lse = op.lse.template as<float>()};
 }
 
@@ -117,14 +118,14 @@ namespace trireme {
 
 int64_t CpuBackend::scratch_bytes(const AttentionForward& op) const {
   const cpu::AttentionArguments a = cpu::arguments(op);
-  const int64_t queries = cpu::task_queries(a, op.q.packed.shape[0] * op.k.count, pool_.size());
-  return cpu::kernels_for(isa_, op.q.packed.dtype).forward_scratch_bytes(a, queries) * pool_.size();
+  const int64_t queries = cpu::task_queries(a, op.q.packed.shape()[0] * op.k.count, pool_.size());
+  return cpu::kernels_for(isa_, op.q.packed.dtype()).forward_scratch_bytes(a, queries) * pool_.size();
 }
 
 void CpuBackend::run(Stream, const AttentionForward& op) {
   const cpu::AttentionArguments a = cpu::arguments(op);
-  const cpu::AttentionKernels& kernels = cpu::kernels_for(isa_, op.q.packed.dtype);
-  const int64_t G = op.k.count, key_heads = op.q.packed.shape[0] * G;
+  const cpu::AttentionKernels& kernels = cpu::kernels_for(isa_, op.q.packed.dtype());
+  const int64_t G = op.k.count, key_heads = op.q.packed.shape()[0] * G;
   const int64_t length = cpu::task_queries(a, key_heads, pool_.size()), chunks = ceil_div(a.queries, length);
   const int64_t thread_bytes = kernels.forward_scratch_bytes(a, length);
   char* scratch = cpu::scratch_of(scratch_, thread_bytes * pool_.size());
@@ -137,12 +138,13 @@ void CpuBackend::run(Stream, const AttentionForward& op) {
 }
 
 int64_t CpuBackend::scratch_bytes(const AttentionBackward& op) const {
-  const int64_t key_heads = op.q.packed.shape[0] * op.k.count;
-  return cpu::backward_memory(cpu::kernels_for(isa_, op.q.packed.dtype), cpu::arguments(op), key_heads, pool_.size()).total_bytes;
+  const int64_t key_heads = op.q.packed.shape()[0] * op.k.count;
+  return cpu::backward_memory(cpu::kernels_for(isa_, op.q.packed.dtype()), cpu::arguments(op), key_heads, pool_.size())
+      .total_bytes;
 }
 
 void CpuBackend::run(Stream, const AttentionBackward& op) {
-  const DType dtype = op.q.packed.dtype;
+  const DType dtype = op.q.packed.dtype();
   const cpu::AttentionBackwardArguments b{.forward = cpu::arguments(op),
                                           .d_out = cpu::heads_argument(cpu::all_heads(op.d_out), dtype),
                                           .d_q = cpu::heads_argument(op.d_q, dtype),
@@ -150,7 +152,7 @@ void CpuBackend::run(Stream, const AttentionBackward& op) {
                                           .d_v = cpu::heads_argument(op.d_v, dtype)};
   CHECK_EQ(op.d_out.shape, op.out.shape);
   const cpu::AttentionKernels& kernels = cpu::kernels_for(isa_, dtype);
-  const int64_t G = op.k.count, key_heads = op.q.packed.shape[0] * G;
+  const int64_t G = op.k.count, key_heads = op.q.packed.shape()[0] * G;
   const cpu::BackwardMemory memory = cpu::backward_memory(kernels, b.forward, key_heads, pool_.size());
   const int64_t parts = memory.parts;
   char* scratch = cpu::scratch_of(scratch_, memory.total_bytes);

@@ -37,8 +37,8 @@ GemmOperand columns_of(const Tensor& matrix) {
 
 void check_matrix(const Operand& matrix, int64_t rows, int64_t columns, DType dtype) {
   CHECK(!matrix.fp8);
-  CHECK_EQ(matrix.shape, (Shape{rows, columns}));
-  CHECK(matrix.dtype == dtype);
+  CHECK_EQ(matrix.shape(), (Shape{rows, columns}));
+  CHECK(matrix.dtype() == dtype);
 }
 
 // Outputs that no cache would hold until they are read are not worth bringing into one.
@@ -50,59 +50,59 @@ bool streams(const Tensor& out) {
 
 // out[N,O] = x[N,I] weight[O,I]^T
 Gemm gemm_of(const LinearForward& op) {
-  const int64_t rows = op.x.shape[0], inputs = op.x.shape[1], outputs = op.weight.shape[0];
-  check_matrix(op.weight, outputs, inputs, op.x.dtype);
-  check_matrix(op.out, rows, outputs, op.x.dtype);
+  const int64_t rows = op.x.shape()[0], inputs = op.x.shape()[1], outputs = op.weight.shape()[0];
+  check_matrix(op.weight, outputs, inputs, op.x.dtype());
+  check_matrix(op.out, rows, outputs, op.x.dtype());
   CHECK_EQ(static_cast<bool>(op.pre), op.activation != Activation::none);
-  if (op.pre) check_matrix(op.pre, rows, outputs, op.x.dtype);
-  if (op.bias) check_matrix(op.bias.reshaped({1, op.bias.count()}), 1, outputs, op.x.dtype);
+  if (op.pre) check_matrix(op.pre, rows, outputs, op.x.dtype());
+  if (op.bias) check_matrix(op.bias.reshaped({1, op.bias.count()}), 1, outputs, op.x.dtype());
   return {.m = rows,
           .n = outputs,
           .k = inputs,
-          .a = rows_of(op.x),
-          .b = rows_of(op.weight),
+          .a = rows_of(op.x.tensor),
+          .b = rows_of(op.weight.tensor),
           .finish = {.finish = Finish::activate,
                      .gelu = gelu_of(op.activation),
-                     .element = element_of(op.out),
+                     .element = element_of(op.out.tensor),
                      .columns = outputs,
-                     .streams = streams(op.out),
+                     .streams = streams(op.out.tensor),
                      .bias = op.bias.data,
                      .pre = op.pre.data,
-                     .out = op.out.data}};
+                     .out = op.out.tensor.data}};
 }
 
 // d_x[N,I] = d_out[N,O] weight[O,I]
 Gemm gemm_of(const LinearInputGrad& op) {
-  const int64_t rows = op.d_out.shape[0], outputs = op.d_out.shape[1], inputs = op.weight.shape[1];
-  check_matrix(op.weight, outputs, inputs, op.d_out.dtype);
-  check_matrix(op.d_x, rows, inputs, op.d_out.dtype);
+  const int64_t rows = op.d_out.shape()[0], outputs = op.d_out.shape()[1], inputs = op.weight.shape()[1];
+  check_matrix(op.weight, outputs, inputs, op.d_out.dtype());
+  check_matrix(op.d_x, rows, inputs, op.d_out.dtype());
   CHECK_EQ(static_cast<bool>(op.pre), op.activation != Activation::none);
-  if (op.pre) check_matrix(op.pre, rows, inputs, op.d_out.dtype);
+  if (op.pre) check_matrix(op.pre, rows, inputs, op.d_out.dtype());
   return {.m = rows,
           .n = inputs,
           .k = outputs,
-          .a = rows_of(op.d_out),
-          .b = columns_of(op.weight),
+          .a = rows_of(op.d_out.tensor),
+          .b = columns_of(op.weight.tensor),
           .finish = {.finish = Finish::derive,
                      .gelu = gelu_of(op.activation),
-                     .element = element_of(op.d_x),
+                     .element = element_of(op.d_x.tensor),
                      .columns = inputs,
-                     .streams = streams(op.d_x),
+                     .streams = streams(op.d_x.tensor),
                      .pre = op.pre.data,
-                     .out = op.d_x.data}};
+                     .out = op.d_x.tensor.data}};
 }
 
 // d_weight[O,I] += d_out[N,O]^T x[N,I];  d_bias[O] += column sums of d_out
 Gemm gemm_of(const LinearWeightGrad& op) {
-  const int64_t rows = op.x.shape[0], inputs = op.x.shape[1], outputs = op.d_out.shape[1];
-  check_matrix(op.d_out, rows, outputs, op.x.dtype);
+  const int64_t rows = op.x.shape()[0], inputs = op.x.shape()[1], outputs = op.d_out.shape()[1];
+  check_matrix(op.d_out, rows, outputs, op.x.dtype());
   check_matrix(op.d_weight, outputs, inputs, DType::f32);
   if (op.d_bias) check_matrix(op.d_bias.reshaped({1, op.d_bias.count()}), 1, outputs, DType::f32);
   return {.m = outputs,
           .n = inputs,
           .k = rows,
-          .a = columns_of(op.d_out),
-          .b = columns_of(op.x),
+          .a = columns_of(op.d_out.tensor),
+          .b = columns_of(op.x.tensor),
           .finish = {.finish = Finish::add, .columns = inputs, .out = op.d_weight.data},
           .a_sums = op.d_bias ? op.d_bias.as<float>() : nullptr};
 }

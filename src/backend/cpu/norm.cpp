@@ -53,8 +53,8 @@ void add_partial_sums(ThreadPool& pool, const float* partials, int64_t which, in
 }  // namespace
 
 void CpuBackend::run(Stream, const ResidualNormForward& op) {
-  const int64_t N = op.out.shape[0], C = op.out.shape[1];
-  CHECK_EQ(op.residual.shape, op.out.shape);
+  const int64_t N = op.out.shape()[0], C = op.out.shape()[1];
+  CHECK_EQ(op.residual.shape, op.out.shape());
   CHECK_EQ(static_cast<bool>(op.branch), static_cast<bool>(op.sum));
   CHECK(op.branch || !op.branch2);
   CHECK(op.mean || op.kind == NormKind::rmsnorm);
@@ -63,10 +63,10 @@ void CpuBackend::run(Stream, const ResidualNormForward& op) {
                                        .epsilon = op.epsilon,
                                        .weight = op.weight.data,
                                        .bias = op.bias.data,
-                                       .out = op.out.data,
+                                       .out = op.out.tensor.data,
                                        .mean = op.mean ? op.mean.as<float>() : nullptr,
                                        .rstd = op.rstd.as<float>()};
-  const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, norm_kernels).forward, op.out.dtype);
+  const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, norm_kernels).forward, op.out.dtype());
   const int64_t rows = rows_per_task(C);
   pool_.run(ceil_div(N, rows), [&](int64_t task) { kernel(arguments, task * rows, std::min(N, (task + 1) * rows)); });
 }
@@ -90,9 +90,9 @@ void CpuBackend::run(Stream, const ResidualNormBackward& op) {
                                         .d_residual = op.d_residual.data,
                                         .dropout = dropout_arguments(op.dropout, N),
                                         .dropout2 = dropout_arguments(op.dropout2, N),
-                                        .d_sum = op.d_sum.data,
-                                        .d_branch = op.d_branch.data,
-                                        .d_branch2 = op.d_branch2.data};
+                                        .d_sum = op.d_sum.tensor.data,
+                                        .d_branch = op.d_branch.tensor.data,
+                                        .d_branch2 = op.d_branch2.tensor.data};
   const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, norm_kernels).backward, op.sum.dtype);
   const RowBlocks blocks(N);
   float* partials = static_cast<float*>(scratch_.data);  // [blocks, 2, C]: of d_weight and of d_bias
@@ -116,9 +116,9 @@ void CpuBackend::run(Stream, const ResidualAdd& op) {
 
 void CpuBackend::run(Stream, const DropoutBackward& op) {
   const int64_t N = op.d_sum.shape[0], C = op.d_sum.shape[1];
-  CHECK_EQ(op.d_branch.shape, op.d_sum.shape);
+  CHECK_EQ(op.d_branch.shape(), op.d_sum.shape);
   const DropoutBackwardArguments arguments{
-      .width = C, .dropout = dropout_arguments(op.dropout, N), .d_sum = op.d_sum.data, .d_branch = op.d_branch.data};
+      .width = C, .dropout = dropout_arguments(op.dropout, N), .d_sum = op.d_sum.data, .d_branch = op.d_branch.tensor.data};
   const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, norm_kernels).dropout_backward, op.d_sum.dtype);
   const int64_t rows = rows_per_task(C);
   pool_.run(ceil_div(N, rows), [&](int64_t task) { kernel(arguments, task * rows, std::min(N, (task + 1) * rows)); });

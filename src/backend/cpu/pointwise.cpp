@@ -60,34 +60,36 @@ void fill(ThreadPool& pool, const Tensor& out, T value) {
 }  // namespace
 
 void CpuBackend::run(Stream stream, const ActivationForward& op) {
-  CHECK_EQ(op.pre.shape, op.out.shape);
-  if (op.activation == Activation::none) return run(stream, Copy{.from = op.pre, .to = op.out});
+  CHECK_EQ(op.pre.shape, op.out.shape());
+  if (op.activation == Activation::none) return run(stream, Copy{.from = op.pre, .to = op.out.tensor});
   const auto& kernels = TRIREME_KERNELS_FOR(isa_, pointwise_kernels);
-  const auto kernel = select_dtype(op.activation == Activation::gelu_tanh ? kernels.gelu_tanh : kernels.gelu_erf, op.out.dtype);
-  run_pieces(pool_, op.out.count(), [&](int64_t begin, int64_t count) { kernel(at(op.pre, begin), at(op.out, begin), count); });
+  const auto kernel = select_dtype(op.activation == Activation::gelu_tanh ? kernels.gelu_tanh : kernels.gelu_erf, op.out.dtype());
+  run_pieces(pool_, op.out.count(),
+             [&](int64_t begin, int64_t count) { kernel(at(op.pre, begin), at(op.out.tensor, begin), count); });
 }
 
 void CpuBackend::run(Stream, const SwigluForward& op) {
-  const int64_t N = op.out.shape[0], F = op.out.shape[1];
+  const int64_t N = op.out.shape()[0], F = op.out.shape()[1];
   CHECK_EQ(op.gate_up.shape, Shape({N, 2 * F}));
-  const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, pointwise_kernels).swiglu_forward, op.out.dtype);
+  const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, pointwise_kernels).swiglu_forward, op.out.dtype());
   const int64_t rows = rows_per_task(2 * F);
   pool_.run(ceil_div(N, rows), [&](int64_t task) {
     for (int64_t n = task * rows; n < std::min(N, (task + 1) * rows); ++n)
-      kernel(at(op.gate_up, n * 2 * F), at(op.gate_up, n * 2 * F + F), at(op.out, n * F), F);
+      kernel(at(op.gate_up, n * 2 * F), at(op.gate_up, n * 2 * F + F), at(op.out.tensor, n * F), F);
   });
 }
 
 void CpuBackend::run(Stream, const SwigluBackward& op) {
   const int64_t N = op.d_out.shape[0], F = op.d_out.shape[1];
   CHECK_EQ(op.gate_up.shape, Shape({N, 2 * F}));
-  CHECK_EQ(op.d_gate_up.shape, op.gate_up.shape);
+  CHECK_EQ(op.d_gate_up.shape(), op.gate_up.shape);
   const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, pointwise_kernels).swiglu_backward, op.d_out.dtype);
   const int64_t rows = rows_per_task(2 * F);
   pool_.run(ceil_div(N, rows), [&](int64_t task) {
     for (int64_t n = task * rows; n < std::min(N, (task + 1) * rows); ++n) {
       const int64_t gate = n * 2 * F, up = gate + F;
-      kernel(at(op.gate_up, gate), at(op.gate_up, up), at(op.d_out, n * F), at(op.d_gate_up, gate), at(op.d_gate_up, up), F);
+      kernel(at(op.gate_up, gate), at(op.gate_up, up), at(op.d_out, n * F), at(op.d_gate_up.tensor, gate),
+             at(op.d_gate_up.tensor, up), F);
     }
   });
 }

@@ -11,9 +11,9 @@ namespace trireme::cpu {
 namespace {
 
 char* first_head(const HeadsView& view) {
-  CHECK_EQ(view.packed.shape.rank(), 4);
-  CHECK(view.first >= 0 && view.first + view.count <= view.packed.shape[2]);
-  return static_cast<char*>(view.packed.data) + view.first * view.packed.shape[3] * size_of(view.packed.dtype);
+  CHECK_EQ(view.packed.shape().rank(), 4);
+  CHECK(view.first >= 0 && view.first + view.count <= view.packed.shape()[2]);
+  return static_cast<char*>(view.packed.tensor.data) + view.first * view.packed.shape()[3] * size_of(view.packed.dtype());
 }
 
 const RotaryKernels& kernels_for(Isa isa) { return TRIREME_KERNELS_FOR(isa, rotary_kernels); }
@@ -24,7 +24,7 @@ const RotaryKernels& kernels_for(Isa isa) { return TRIREME_KERNELS_FOR(isa, rota
 namespace trireme {
 
 void CpuBackend::run(Stream, const Rotary& op) {
-  const Shape& shape = op.heads.packed.shape;  // [B,T,*,D]
+  const Shape& shape = op.heads.packed.shape();  // [B,T,*,D]
   const int64_t N = shape[0] * shape[1];
   CHECK_EQ(op.positions.count(), N);
   CHECK(op.dims >= 0 && op.dims <= shape[3]);
@@ -38,15 +38,15 @@ void CpuBackend::run(Stream, const Rotary& op) {
   CHECK(arguments.pairs <= cpu::kMostRotaryPairs);
   for (int64_t i = 0; i < arguments.pairs; ++i)
     arguments.turns_per_position[i] = rotary_frequency(op.base, i, op.dims, op.scaling) / (2 * std::numbers::pi);
-  const auto rotate = cpu::select_dtype(cpu::kernels_for(isa_).rotate, op.heads.packed.dtype);
+  const auto rotate = cpu::select_dtype(cpu::kernels_for(isa_).rotate, op.heads.packed.dtype());
   const int64_t rows = cpu::rows_per_task(op.heads.count * op.dims);
   pool_.run(ceil_div(N, rows), [&](int64_t i) { rotate(arguments, i * rows, std::min(N, (i + 1) * rows)); });
 }
 
 void CpuBackend::run(Stream, const CopyHeads& op) {
-  const Shape &from = op.from.packed.shape, &to = op.to.packed.shape;  // [B,T,*,D]
-  const int64_t B = from[0], T = from[1], D = from[3], element = size_of(op.from.packed.dtype);
-  CHECK(op.from.packed.dtype == op.to.packed.dtype);
+  const Shape &from = op.from.packed.shape(), &to = op.to.packed.shape();  // [B,T,*,D]
+  const int64_t B = from[0], T = from[1], D = from[3], element = size_of(op.from.packed.dtype());
+  CHECK(op.from.packed.dtype() == op.to.packed.dtype());
   CHECK_EQ(op.from.count, op.to.count);
   CHECK_EQ(to[0], B);
   CHECK_EQ(to[3], D);

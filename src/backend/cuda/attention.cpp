@@ -36,7 +36,7 @@ struct Problem {
 
 template <class Op>
 Problem problem_of(const Op& op) {
-  const Tensor& packed = op.q.packed;
+  const Tensor& packed = op.q.packed.tensor;
   return {.B = packed.shape[0],
           .T = packed.shape[1],
           .H = op.q.count,
@@ -53,10 +53,10 @@ Problem problem_of(const Op& op) {
 // whole accesses.
 template <class Op>
 bool served(const Op& op) {
-  const Tensor& packed = op.q.packed;
+  const Tensor& packed = op.q.packed.tensor;
   const int64_t D = packed.shape[3];
-  return packed.dtype == DType::bf16 && D % 8 == 0 && D <= 128 && op.k.packed.shape == packed.shape &&
-         op.v.packed.shape == packed.shape && op.key_length == packed.shape[1] && op.first_key == 0 &&
+  return packed.dtype == DType::bf16 && D % 8 == 0 && D <= 128 && op.k.packed.shape() == packed.shape &&
+         op.v.packed.shape() == packed.shape && op.key_length == packed.shape[1] && op.first_key == 0 &&
          (!op.document_starts || (op.causal == CausalMask::yes && packed.shape[1] % kTile == 0));
 }
 
@@ -157,7 +157,7 @@ std::unique_ptr<CachedGraph> build_backward(const Problem& s, cudnnHandle_t hand
 }
 
 void* first_head(const HeadsView& view) {
-  return static_cast<char*>(view.packed.data) + view.first * view.packed.shape[3] * size_of(view.packed.dtype);
+  return static_cast<char*>(view.packed.tensor.data) + view.first * view.packed.shape()[3] * size_of(view.packed.dtype());
 }
 
 }  // namespace
@@ -213,7 +213,7 @@ int64_t Attention::workspace_bytes(const AttentionBackward& op) { return graphs_
 
 void Attention::run(const AttentionForward& op, void* workspace, cudaStream_t stream) {
   TensorPack tensors{
-      {kQ, first_head(op.q)}, {kK, first_head(op.k)}, {kV, first_head(op.v)}, {kOut, op.out.data}, {kStats, op.lse.data}};
+      {kQ, first_head(op.q)}, {kK, first_head(op.k)}, {kV, first_head(op.v)}, {kOut, op.out.tensor.data}, {kStats, op.lse.data}};
   graphs_->execute(op, tensors, workspace, stream);
 }
 

@@ -68,9 +68,9 @@ struct CopyRows {
 
 template <class T>
 T* first_head(const HeadsView& view) {
-  CHECK_EQ(view.packed.shape.rank(), 4);
-  CHECK(view.first >= 0 && view.first + view.count <= view.packed.shape[2]);
-  return data_of<T>(view.packed) + view.first * view.packed.shape[3];
+  CHECK_EQ(view.packed.shape().rank(), 4);
+  CHECK(view.first >= 0 && view.first + view.count <= view.packed.shape()[2]);
+  return data_of<T>(view.packed.tensor) + view.first * view.packed.shape()[3];
 }
 
 }  // namespace
@@ -79,12 +79,12 @@ T* first_head(const HeadsView& view) {
 using namespace cuda;
 
 void CudaBackend::run(Stream stream, const Rotary& op) {
-  const Shape& shape = op.heads.packed.shape;  // [B,T,*,D]
+  const Shape& shape = op.heads.packed.shape();  // [B,T,*,D]
   const int64_t N = shape[0] * shape[1], D = shape[3], half = div_exact(op.dims, 2);
   CHECK_EQ(op.positions.count(), N);
   CHECK(op.dims >= 0 && op.dims <= D && half <= kMostPairs);
   if (N * op.heads.count * half == 0) return fill_copies(stream, op.heads.packed);
-  with_act(op.heads.packed.dtype, [&]<class T>(T) {
+  with_act(op.heads.packed.dtype(), [&]<class T>(T) {
     RotaryArguments<T> arguments{.heads = first_head<T>(op.heads),
                                  .row_stride = shape[2] * D,
                                  .count = narrow<int>(op.heads.count),
@@ -111,14 +111,14 @@ void CudaBackend::run(Stream stream, const Rotary& op) {
 }
 
 void CudaBackend::run(Stream stream, const CopyHeads& op) {
-  const Shape &from = op.from.packed.shape, &to = op.to.packed.shape;  // [B,T,*,D]
+  const Shape &from = op.from.packed.shape(), &to = op.to.packed.shape();  // [B,T,*,D]
   const int64_t B = from[0], T_from = from[1], D = from[3], width = op.from.count * D;
-  CHECK(op.from.packed.dtype == op.to.packed.dtype);
+  CHECK(op.from.packed.dtype() == op.to.packed.dtype());
   CHECK_EQ(op.from.count, op.to.count);
   CHECK_EQ(to[0], B);
   CHECK_EQ(to[3], D);
   CHECK(op.to_position >= 0 && op.to_position + T_from <= to[1]);
-  with_act(op.from.packed.dtype, [&]<class T>(T) {
+  with_act(op.from.packed.dtype(), [&]<class T>(T) {
     const CopyRows<T> body{.from = first_head<T>(op.from),
                            .to = first_head<T>(op.to),
                            .width = width,

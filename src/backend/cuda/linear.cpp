@@ -39,20 +39,24 @@ Product fp8_product(const Tensor& a, const Tensor& b, DType out) {
 int64_t CudaBackend::scratch_bytes(const LinearForward&) const { return cuda::kGemmWorkspaceBytes; }
 int64_t CudaBackend::scratch_bytes(const LinearInputGrad&) const { return cuda::kGemmWorkspaceBytes; }
 int64_t CudaBackend::scratch_bytes(const LinearWeightGrad& op) const {
-  return cuda::kGemmWorkspaceBytes + (op.d_out.fp8.column_sums ? 0 : cuda::column_sums_scratch(op.d_out));
+  return cuda::kGemmWorkspaceBytes + (op.d_out.fp8.column_sums ? 0 : cuda::column_sums_scratch(op.d_out.tensor));
 }
 
 void CudaBackend::run(Stream where, const LinearForward& op) {
-  const int64_t N = op.x.shape[0], I = op.x.shape[1], O = op.weight.shape[0];
+  const int64_t N = op.x.shape()[0], I = op.x.shape()[1], O = op.weight.shape()[0];
   const bool fp8 = in_fp8(op.x, op.weight);
   // An activation whose result is wanted in FP8 is made with its copies.
-  const bool fused = fuses(op.activation, op.x.dtype, O) && op.bias && !fp8;
-  const Tensor result = op.activation == Activation::none || fused ? op.out : op.pre;
-  Product product{.m = O, .n = N, .k = I, .a_transposed = Transposed::yes, .a = op.x.dtype, .b = op.x.dtype, .out = op.x.dtype};
-  cuda::ProductOperands operands{
-      .a = op.weight.data, .b = op.x.data, .d = result.data, .bias = op.bias.data, .pre = fused ? op.pre.data : nullptr};
+  const bool fused = fuses(op.activation, op.x.dtype(), O) && op.bias && !fp8;
+  const Tensor result = op.activation == Activation::none || fused ? op.out.tensor : op.pre;
+  Product product{
+      .m = O, .n = N, .k = I, .a_transposed = Transposed::yes, .a = op.x.dtype(), .b = op.x.dtype(), .out = op.x.dtype()};
+  cuda::ProductOperands operands{.a = op.weight.tensor.data,
+                                 .b = op.x.tensor.data,
+                                 .d = result.data,
+                                 .bias = op.bias.data,
+                                 .pre = fused ? op.pre.data : nullptr};
   if (fp8) {
-    product = fp8_product(op.weight.fp8.values, op.x.fp8.values, op.x.dtype);
+    product = fp8_product(op.weight.fp8.values, op.x.fp8.values, op.x.dtype());
     product.sums = cuda::Sums::fast;
     operands.a = op.weight.fp8.values.data, operands.a_scale = inverse_scale(op.weight);
     operands.b = op.x.fp8.values.data, operands.b_scale = inverse_scale(op.x);
@@ -66,13 +70,16 @@ void CudaBackend::run(Stream where, const LinearForward& op) {
 }
 
 void CudaBackend::run(Stream where, const LinearInputGrad& op) {
-  const int64_t N = op.d_out.shape[0], O = op.d_out.shape[1], I = op.weight.shape[1];
-  const bool fp8 = in_fp8(op.d_out, op.weight), fused = fuses(op.activation, op.d_x.dtype, I) && !fp8;
-  Product product{.m = I, .n = N, .k = O, .a = op.d_out.dtype, .b = op.d_out.dtype, .out = op.d_x.dtype};
-  cuda::ProductOperands operands{
-      .a = op.weight.data, .b = op.d_out.data, .d = op.d_x.data, .bias = nullptr, .pre = fused ? op.pre.data : nullptr};
+  const int64_t N = op.d_out.shape()[0], O = op.d_out.shape()[1], I = op.weight.shape()[1];
+  const bool fp8 = in_fp8(op.d_out, op.weight), fused = fuses(op.activation, op.d_x.dtype(), I) && !fp8;
+  Product product{.m = I, .n = N, .k = O, .a = op.d_out.dtype(), .b = op.d_out.dtype(), .out = op.d_x.dtype()};
+  cuda::ProductOperands operands{.a = op.weight.tensor.data,
+                                 .b = op.d_out.tensor.data,
+                                 .d = op.d_x.tensor.data,
+                                 .bias = nullptr,
+                                 .pre = fused ? op.pre.data : nullptr};
   if (fp8) {
-    product = fp8_product(op.weight.fp8.transposed, op.d_out.fp8.values, op.d_x.dtype);
+    product = fp8_product(op.weight.fp8.transposed, op.d_out.fp8.values, op.d_x.dtype());
     product.sums = cuda::Sums::fast;
     operands.a = op.weight.fp8.transposed.data, operands.a_scale = inverse_scale(op.weight);
     operands.b = op.d_out.fp8.values.data, operands.b_scale = inverse_scale(op.d_out);
@@ -86,14 +93,15 @@ void CudaBackend::run(Stream where, const LinearInputGrad& op) {
     cuda::quantise_activation_grad(op.activation, op.pre, op.d_x, op.x, stream(where));
   else if (op.d_x.fp8)
     cuda::quantise_activation_grad(op.activation, op.pre, op.d_x, stream(where));
-  if (op.d_x.wide == Wide::kept) cuda::activation_backward(op.activation, op.pre, op.d_x, stream(where));
+  if (op.d_x.wide == Wide::kept) cuda::activation_backward(op.activation, op.pre, op.d_x.tensor, stream(where));
 }
 
 void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
-  const int64_t N = op.x.shape[0], I = op.x.shape[1], O = op.d_out.shape[1];
+  const int64_t N = op.x.shape()[0], I = op.x.shape()[1], O = op.d_out.shape()[1];
   char* workspace = static_cast<char*>(scratch(where, scratch_bytes(op)));
-  Product product{.m = I, .n = O, .k = N, .b_transposed = Transposed::yes, .a = op.x.dtype, .b = op.x.dtype, .out = DType::f32};
-  cuda::ProductOperands operands{.a = op.x.data, .b = op.d_out.data, .d = op.d_weight.data};
+  Product product{
+      .m = I, .n = O, .k = N, .b_transposed = Transposed::yes, .a = op.x.dtype(), .b = op.x.dtype(), .out = DType::f32};
+  cuda::ProductOperands operands{.a = op.x.tensor.data, .b = op.d_out.tensor.data, .d = op.d_weight.data};
   if (in_fp8(op.x, op.d_out)) {
     product = fp8_product(op.x.fp8.transposed, op.d_out.fp8.transposed, DType::f32);
     operands.a = op.x.fp8.transposed.data, operands.a_scale = inverse_scale(op.x);
@@ -106,7 +114,7 @@ void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
     if (op.d_out.fp8.column_sums)
       cuda::add_partial_sums(op.d_out.fp8.column_sums, op.d_bias, stream);
     else
-      cuda::add_column_sums(op.d_out, op.d_bias, workspace + cuda::kGemmWorkspaceBytes, stream);
+      cuda::add_column_sums(op.d_out.tensor, op.d_bias, workspace + cuda::kGemmWorkspaceBytes, stream);
   };
   // A product of fewer tiles than there are multiprocessors leaves some idle. One of few rows is over before another stream
   // begins.

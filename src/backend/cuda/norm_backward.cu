@@ -233,9 +233,9 @@ void CudaBackend::run(Stream stream, const ResidualNormBackward& op) {
                                          .d_residual = data_of<T>(op.d_residual),
                                          .dropout = DropoutArguments::of(op.dropout),
                                          .dropout2 = DropoutArguments::of(op.dropout2),
-                                         .d_sum = data_of<T>(op.d_sum),
-                                         .d_branch = data_of<T>(op.d_branch),
-                                         .d_branch2 = data_of<T>(op.d_branch2),
+                                         .d_sum = data_of<T>(op.d_sum.tensor),
+                                         .d_branch = data_of<T>(op.d_branch.tensor),
+                                         .d_branch2 = data_of<T>(op.d_branch2.tensor),
                                          .partials = partials};
     const auto launch = [&]<int W>(std::integral_constant<int, W>) {
       const TeamShape shape = team_shape<W>(C);
@@ -252,9 +252,10 @@ void CudaBackend::run(Stream stream, const ResidualNormBackward& op) {
         });
       });
     };
-    with_width<T>(
-        C, {op.sum.data, op.weight.data, op.d_out.data, op.d_residual.data, op.d_sum.data, op.d_branch.data, op.d_branch2.data},
-        launch);
+    with_width<T>(C,
+                  {op.sum.data, op.weight.data, op.d_out.data, op.d_residual.data, op.d_sum.tensor.data, op.d_branch.tensor.data,
+                   op.d_branch2.tensor.data},
+                  launch);
   });
   add_partials<<<blocks_for(2 * C, kWarp), dim3(kWarp, kPartialWarps), 0, this->stream(stream)>>>(
       partials, blocks, narrow<int>(C), data_of<float>(op.d_weight), data_of<float>(op.d_bias));

@@ -78,7 +78,7 @@ __device__ void store_values(const Pack<T, W>& out, float scale, uint8_t* to, ui
 // Whether the norm is wanted as FP8 values and nothing else, and their scale is there: then they are made at once.
 bool values_only(const Operand& out) {
   const Fp8Copy& fp8 = out.fp8;
-  return out.dtype == DType::bf16 && out.wide == Wide::scratch && fp8.values && fp8.values.dtype == DType::f8e4m3 &&
+  return out.dtype() == DType::bf16 && out.wide == Wide::scratch && fp8.values && fp8.values.dtype == DType::f8e4m3 &&
          !fp8.transposed && !fp8.column_sums && *fp8.scaling == Fp8Scaling::delayed;
 }
 
@@ -138,14 +138,14 @@ __global__ void __launch_bounds__(kMostThreads) norm_forward(const ForwardArgume
 using namespace cuda;
 
 void CudaBackend::run(Stream stream, const ResidualNormForward& op) {
-  const int64_t N = op.out.shape[0], C = op.out.shape[1];
-  CHECK_EQ(op.residual.shape, op.out.shape);
+  const int64_t N = op.out.shape()[0], C = op.out.shape()[1];
+  CHECK_EQ(op.residual.shape, op.out.shape());
   CHECK_EQ(static_cast<bool>(op.branch), static_cast<bool>(op.sum));
   CHECK(op.branch || !op.branch2);
   CHECK(op.mean || op.kind == NormKind::rmsnorm);
   if (op.out.count() == 0) return;
   const bool at_once = values_only(op.out);
-  with_act(op.out.dtype, [&]<class T>(T) {
+  with_act(op.out.dtype(), [&]<class T>(T) {
     const ForwardArguments<T> arguments{.N = N,
                                         .C = narrow<int>(C),
                                         .residual = data_of<T>(op.residual),
@@ -159,7 +159,7 @@ void CudaBackend::run(Stream stream, const ResidualNormForward& op) {
                                         .weight = data_of<T>(op.weight),
                                         .bias = data_of<T>(op.bias),
                                         .sum = data_of<T>(op.sum),
-                                        .out = data_of<T>(op.out),
+                                        .out = data_of<T>(op.out.tensor),
                                         .values = at_once ? data_of<uint8_t>(op.out.fp8.values) : nullptr,
                                         .scale = data_of<const float>(op.out.fp8.scale),
                                         .amax = data_of<float>(op.out.fp8.amax),
@@ -176,8 +176,9 @@ void CudaBackend::run(Stream stream, const ResidualNormForward& op) {
         });
       });
     };
-    with_width<T>(C, {op.residual.data, op.branch.data, op.branch2.data, op.weight.data, op.bias.data, op.sum.data, op.out.data},
-                  launch);
+    with_width<T>(
+        C, {op.residual.data, op.branch.data, op.branch2.data, op.weight.data, op.bias.data, op.sum.data, op.out.tensor.data},
+        launch);
   });
   if (!at_once) fill_copies(stream, op.out);
 }

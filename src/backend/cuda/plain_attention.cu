@@ -16,7 +16,7 @@ struct Heads {
   int64_t time, heads, first, D;
 
   static Heads of(const HeadsView& view) {
-    const Tensor& t = view.packed;
+    const Tensor& t = view.packed.tensor;
     return {data_of<T>(t), t.shape[1], t.shape[2], view.first, t.shape[3]};
   }
   __device__ T* row(int64_t b, int64_t t, int64_t h) const { return data + ((b * time + t) * heads + first + h) * D; }
@@ -38,7 +38,7 @@ struct Problem {
 
   template <class Op>
   static Problem of(const Op& op) {
-    const Tensor& q = op.q.packed;
+    const Tensor& q = op.q.packed.tensor;
     CHECK(q.shape[3] <= kMostWidth);
     return {.B = q.shape[0],
             .Tq = q.shape[1],
@@ -212,9 +212,9 @@ int blocks_of_warps(int64_t tasks) { return blocks_for(tasks * kWarp, kThreads);
 
 void plain_attention_forward(const AttentionForward& op, cudaStream_t stream) {
   const Problem p = Problem::of(op);
-  with_act(op.out.dtype, [&]<class T>(T) {
+  with_act(op.out.dtype(), [&]<class T>(T) {
     forward_kernel<T><<<blocks_of_warps(p.B * p.H * p.Tq), kThreads, 0, stream>>>(
-        p, Heads<const T>::of(op.q), Heads<const T>::of(op.k), Heads<const T>::of(op.v), data_of<T>(op.out),
+        p, Heads<const T>::of(op.q), Heads<const T>::of(op.k), Heads<const T>::of(op.v), data_of<T>(op.out.tensor),
         data_of<float>(op.lse));
     check_launch("plain_attention_forward");
   });

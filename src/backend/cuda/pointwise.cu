@@ -156,14 +156,14 @@ void CudaBackend::run(Stream stream, const ResidualAdd& op) {
 
 void CudaBackend::run(Stream stream, const DropoutBackward& op) {
   const int64_t C = op.d_sum.shape[1];
-  CHECK_EQ(op.d_branch.shape, op.d_sum.shape);
+  CHECK_EQ(op.d_branch.shape(), op.d_sum.shape);
   if (!op.dropout.active()) {
-    run(stream, Copy{.from = op.d_sum, .to = op.d_branch});
+    run(stream, Copy{.from = op.d_sum, .to = op.d_branch.tensor});
     return fill_copies(stream, op.d_branch);
   }
   with_act(op.d_sum.dtype, [&]<class T>(T) {
-    with_width<T>(C, {op.d_sum.data, op.d_branch.data}, [&]<int W>(std::integral_constant<int, W>) {
-      const DropElements<T> body{data_of<T>(op.d_sum), DropoutArguments::of(op.dropout), C, data_of<T>(op.d_branch)};
+    with_width<T>(C, {op.d_sum.data, op.d_branch.tensor.data}, [&]<int W>(std::integral_constant<int, W>) {
+      const DropElements<T> body{data_of<T>(op.d_sum), DropoutArguments::of(op.dropout), C, data_of<T>(op.d_branch.tensor)};
       for_each_pack<W>(this->stream(stream), op.d_sum.count(), body, DropoutBackward::kName);
     });
   });
@@ -171,35 +171,35 @@ void CudaBackend::run(Stream stream, const DropoutBackward& op) {
 }
 
 void CudaBackend::run(Stream stream, const ActivationForward& op) {
-  CHECK_EQ(op.pre.shape, op.out.shape);
+  CHECK_EQ(op.pre.shape, op.out.shape());
   if (op.out.fp8) {
     quantise_activated(op.activation, op.pre, op.out, this->stream(stream));
     if (op.out.wide == Wide::scratch) return;
   }
-  if (op.activation == Activation::none) return run(stream, Copy{.from = op.pre, .to = op.out});
-  with_act(op.out.dtype, [&]<class T>(T) {
-    with_width<T>(op.out.count(), {op.pre.data, op.out.data}, [&]<int W>(std::integral_constant<int, W>) {
+  if (op.activation == Activation::none) return run(stream, Copy{.from = op.pre, .to = op.out.tensor});
+  with_act(op.out.dtype(), [&]<class T>(T) {
+    with_width<T>(op.out.count(), {op.pre.data, op.out.tensor.data}, [&]<int W>(std::integral_constant<int, W>) {
       const auto launch = [&](auto body) {
         for_each_pack<W>(this->stream(stream), op.out.count(), body, ActivationForward::kName);
       };
       if (op.activation == Activation::gelu_tanh)
-        launch(Activate<T, Activation::gelu_tanh>{data_of<T>(op.pre), data_of<T>(op.out)});
+        launch(Activate<T, Activation::gelu_tanh>{data_of<T>(op.pre), data_of<T>(op.out.tensor)});
       else
-        launch(Activate<T, Activation::gelu_erf>{data_of<T>(op.pre), data_of<T>(op.out)});
+        launch(Activate<T, Activation::gelu_erf>{data_of<T>(op.pre), data_of<T>(op.out.tensor)});
     });
   });
 }
 
 void CudaBackend::run(Stream stream, const SwigluForward& op) {
-  const int64_t F = op.out.shape[1];
+  const int64_t F = op.out.shape()[1];
   CHECK_EQ(op.gate_up.shape[1], 2 * F);
   if (op.out.fp8) {
     quantise_swiglu(op.gate_up, op.out, this->stream(stream));
     if (op.out.wide == Wide::scratch) return;
   }
-  with_act(op.out.dtype, [&]<class T>(T) {
-    with_width<T>(F, {op.gate_up.data, op.out.data}, [&]<int W>(std::integral_constant<int, W>) {
-      const Swiglu<T> body{data_of<T>(op.gate_up), F, data_of<T>(op.out)};
+  with_act(op.out.dtype(), [&]<class T>(T) {
+    with_width<T>(F, {op.gate_up.data, op.out.tensor.data}, [&]<int W>(std::integral_constant<int, W>) {
+      const Swiglu<T> body{data_of<T>(op.gate_up), F, data_of<T>(op.out.tensor)};
       for_each_pack<W>(this->stream(stream), op.out.count(), body, SwigluForward::kName);
     });
   });
@@ -208,10 +208,10 @@ void CudaBackend::run(Stream stream, const SwigluForward& op) {
 void CudaBackend::run(Stream stream, const SwigluBackward& op) {
   const int64_t F = op.d_out.shape[1];
   CHECK_EQ(op.gate_up.shape[1], 2 * F);
-  CHECK_EQ(op.d_gate_up.shape, op.gate_up.shape);
+  CHECK_EQ(op.d_gate_up.shape(), op.gate_up.shape);
   with_act(op.d_out.dtype, [&]<class T>(T) {
-    with_width<T>(F, {op.gate_up.data, op.d_out.data, op.d_gate_up.data}, [&]<int W>(std::integral_constant<int, W>) {
-      const SwigluGradient<T> body{data_of<T>(op.gate_up), data_of<T>(op.d_out), F, data_of<T>(op.d_gate_up)};
+    with_width<T>(F, {op.gate_up.data, op.d_out.data, op.d_gate_up.tensor.data}, [&]<int W>(std::integral_constant<int, W>) {
+      const SwigluGradient<T> body{data_of<T>(op.gate_up), data_of<T>(op.d_out), F, data_of<T>(op.d_gate_up.tensor)};
       for_each_pack<W>(this->stream(stream), op.d_out.count(), body, SwigluBackward::kName);
     });
   });

@@ -359,9 +359,9 @@ void with_gelu(Activation activation, Use&& use) {
 }  // namespace
 
 void quantise(const Operand& x, cudaStream_t stream) {
-  if (x.dtype == DType::bf16) return make_copies(x, Plain{matrix(x), width_of(x)}, stream);
-  CHECK(x.dtype == DType::f32 && aligned16(x.data));
-  make_copies(x, PlainF32{data_of<const float>(x), width_of(x)}, stream);
+  if (x.dtype() == DType::bf16) return make_copies(x, Plain{matrix(x.tensor), width_of(x)}, stream);
+  CHECK(x.dtype() == DType::f32 && aligned16(x.tensor.data));
+  make_copies(x, PlainF32{data_of<const float>(x.tensor), width_of(x)}, stream);
 }
 
 void quantise_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream) {
@@ -372,7 +372,7 @@ void quantise_activated(Activation activation, Tensor pre, const Operand& out, c
 
 void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream) {
   with_gelu(activation, [&]<Activation kind>(std::integral_constant<Activation, kind>) {
-    make_copies(d, ActivationGrad<kind>{matrix(d), matrix(pre), width_of(d)}, stream);
+    make_copies(d, ActivationGrad<kind>{matrix(d.tensor), matrix(pre), width_of(d)}, stream);
   });
 }
 
@@ -384,7 +384,7 @@ void quantise_activation_grad(Activation activation, Tensor pre, const Operand& 
   CHECK(can_remake(x) && aligned16(x.fp8.transposed.data));
   CHECK_EQ(x.fp8.transposed.shape, Shape({width_of(d), destination_of(d.fp8).N}));
   with_gelu(activation, [&]<Activation kind>(std::integral_constant<Activation, kind>) {
-    make_copies(d, ActivationGrad<kind>{matrix(d), matrix(pre), width_of(d)}, stream,
+    make_copies(d, ActivationGrad<kind>{matrix(d.tensor), matrix(pre), width_of(d)}, stream,
                 ActivatedToo<kind>{data_of<const float>(x.fp8.scale), data_of<uint8_t>(x.fp8.transposed)});
   });
 }
@@ -400,8 +400,8 @@ using namespace cuda;
 void CudaBackend::run(Stream where, const Quantise& op) { quantise(op.x, stream(where)); }
 
 void CudaBackend::run(Stream where, const QuantiseNorm& op) {
-  const int64_t N = op.out.shape[0], C = op.out.shape[1];
-  CHECK_EQ(op.sum.shape, op.out.shape);
+  const int64_t N = op.out.shape()[0], C = op.out.shape()[1];
+  CHECK_EQ(op.sum.shape, op.out.shape());
   CHECK(op.rstd.count() == N && op.weight.count() == C);
   const auto optional = [](const Tensor& tensor) { return tensor ? matrix(tensor) : nullptr; };
   make_copies(op.out,

@@ -44,14 +44,14 @@ inline void add(const Tensor& tensor, int64_t i, double value) { set(tensor, i, 
 
 // Element (row, column) of an operand of a product, from the copy that lies along its rows or its columns.
 inline double by_rows(const Operand& operand, int64_t row, int64_t column) {
-  const int64_t columns = operand.shape[1];
-  if (!operand.fp8) return get(operand, row * columns + column);
+  const int64_t columns = operand.shape()[1];
+  if (!operand.fp8) return get(operand.tensor, row * columns + column);
   const Tensor& values = operand.fp8.values;
   return from_fp8(values.dtype, static_cast<const uint8_t*>(values.data)[row * columns + column]) * get(operand.fp8.inverse, 0);
 }
 inline double by_columns(const Operand& operand, int64_t row, int64_t column) {
-  const int64_t rows = operand.shape[0], columns = operand.shape[1];
-  if (!operand.fp8) return get(operand, row * columns + column);
+  const int64_t rows = operand.shape()[0], columns = operand.shape()[1];
+  if (!operand.fp8) return get(operand.tensor, row * columns + column);
   const Tensor& values = operand.fp8.transposed;
   return from_fp8(values.dtype, static_cast<const uint8_t*>(values.data)[column * rows + row]) * get(operand.fp8.inverse, 0);
 }
@@ -68,7 +68,7 @@ inline double dropout_factor(const Dropout& dropout, int64_t row, int64_t index)
 }
 
 inline int64_t offset(const HeadsView& view, int64_t b, int64_t t, int64_t head) {
-  const Shape& shape = view.packed.shape;  // [B,T,*,D]
+  const Shape& shape = view.packed.shape();  // [B,T,*,D]
   return ((b * shape[1] + t) * shape[2] + view.first + head) * shape[3];
 }
 

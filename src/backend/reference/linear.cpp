@@ -43,7 +43,7 @@ double sigmoid(double z) { return 1 / (1 + std::exp(-z)); }
 }  // namespace
 
 void ReferenceBackend::run(Stream, const LinearForward& op) {
-  const int64_t N = op.x.shape[0], I = op.x.shape[1], O = op.weight.shape[0];
+  const int64_t N = op.x.shape()[0], I = op.x.shape()[1], O = op.weight.shape()[0];
   for (int64_t n = 0; n < N; ++n)
     for (int64_t o = 0; o < O; ++o) {
       double sum = op.bias ? get(op.bias, o) : 0;
@@ -52,26 +52,26 @@ void ReferenceBackend::run(Stream, const LinearForward& op) {
         set(op.pre, n * O + o, sum);
         sum = activate(op.activation, get(op.pre, n * O + o));
       }
-      set(op.out, n * O + o, sum);
+      set(op.out.tensor, n * O + o, sum);
     }
   fill_copies_on_host(op.out);
 }
 
 void ReferenceBackend::run(Stream stream, const LinearInputGrad& op) {
   if (op.x) run(stream, ActivationForward{.activation = op.activation, .pre = op.pre, .out = op.x});
-  const int64_t N = op.d_out.shape[0], O = op.d_out.shape[1], I = op.weight.shape[1];
+  const int64_t N = op.d_out.shape()[0], O = op.d_out.shape()[1], I = op.weight.shape()[1];
   for (int64_t n = 0; n < N; ++n)
     for (int64_t i = 0; i < I; ++i) {
       double sum = 0;
       for (int64_t o = 0; o < O; ++o) sum += by_rows(op.d_out, n, o) * by_columns(op.weight, o, i);
       if (op.pre) sum *= activation_slope(op.activation, get(op.pre, n * I + i));
-      set(op.d_x, n * I + i, sum);
+      set(op.d_x.tensor, n * I + i, sum);
     }
   fill_copies_on_host(op.d_x);
 }
 
 void ReferenceBackend::run(Stream, const LinearWeightGrad& op) {
-  const int64_t N = op.x.shape[0], I = op.x.shape[1], O = op.d_out.shape[1];
+  const int64_t N = op.x.shape()[0], I = op.x.shape()[1], O = op.d_out.shape()[1];
   for (int64_t o = 0; o < O; ++o) {
     for (int64_t i = 0; i < I; ++i) {
       double sum = 0;
@@ -80,7 +80,7 @@ void ReferenceBackend::run(Stream, const LinearWeightGrad& op) {
     }
     if (!op.d_bias) continue;
     // Of the values before they were rounded to FP8, whose sums are there.
-    const Tensor& summed = op.d_out.fp8 ? op.d_out.fp8.column_sums : op.d_out;
+    const Tensor& summed = op.d_out.fp8 ? op.d_out.fp8.column_sums : op.d_out.tensor;
     double sum = 0;
     for (int64_t n = 0; n < summed.shape[0]; ++n) sum += get(summed, n * O + o);
     add(op.d_bias, o, sum);
@@ -88,16 +88,16 @@ void ReferenceBackend::run(Stream, const LinearWeightGrad& op) {
 }
 
 void ReferenceBackend::run(Stream, const ActivationForward& op) {
-  for (int64_t i = 0; i < op.pre.count(); ++i) set(op.out, i, activate(op.activation, get(op.pre, i)));
+  for (int64_t i = 0; i < op.pre.count(); ++i) set(op.out.tensor, i, activate(op.activation, get(op.pre, i)));
   fill_copies_on_host(op.out);
 }
 
 void ReferenceBackend::run(Stream, const SwigluForward& op) {
-  const int64_t N = op.out.shape[0], F = op.out.shape[1];
+  const int64_t N = op.out.shape()[0], F = op.out.shape()[1];
   for (int64_t n = 0; n < N; ++n)
     for (int64_t f = 0; f < F; ++f) {
       const double gate = get(op.gate_up, n * 2 * F + f), up = get(op.gate_up, n * 2 * F + F + f);
-      set(op.out, n * F + f, gate * sigmoid(gate) * up);
+      set(op.out.tensor, n * F + f, gate * sigmoid(gate) * up);
     }
   fill_copies_on_host(op.out);
 }
@@ -108,8 +108,8 @@ void ReferenceBackend::run(Stream, const SwigluBackward& op) {
     for (int64_t f = 0; f < F; ++f) {
       const double gate = get(op.gate_up, n * 2 * F + f), up = get(op.gate_up, n * 2 * F + F + f);
       const double d_out = get(op.d_out, n * F + f), s = sigmoid(gate);
-      set(op.d_gate_up, n * 2 * F + f, d_out * up * s * (1 + gate * (1 - s)));
-      set(op.d_gate_up, n * 2 * F + F + f, d_out * gate * s);
+      set(op.d_gate_up.tensor, n * 2 * F + f, d_out * up * s * (1 + gate * (1 - s)));
+      set(op.d_gate_up.tensor, n * 2 * F + F + f, d_out * gate * s);
     }
   fill_copies_on_host(op.d_gate_up);
 }

@@ -25,7 +25,7 @@ double branches(const Op& op, int64_t n, int64_t c, int64_t C) {
 }  // namespace
 
 void ReferenceBackend::run(Stream, const ResidualNormForward& op) {
-  const int64_t N = op.out.shape[0], C = op.out.shape[1];
+  const int64_t N = op.out.shape()[0], C = op.out.shape()[1];
   const Tensor& sum = op.sum ? op.sum : op.residual;
   for (int64_t n = 0; n < N; ++n) {
     if (op.branch)
@@ -43,7 +43,7 @@ void ReferenceBackend::run(Stream, const ResidualNormForward& op) {
     set(op.rstd, n, rstd);
     for (int64_t c = 0; c < C; ++c) {
       const double normalised = (get(sum, n * C + c) - mean) * rstd;
-      set(op.out, n * C + c, normalised * gain(op.kind, op.weight, c) + (op.bias ? get(op.bias, c) : 0));
+      set(op.out.tensor, n * C + c, normalised * gain(op.kind, op.weight, c) + (op.bias ? get(op.bias, c) : 0));
     }
   }
   fill_copies_on_host(op.out);
@@ -68,10 +68,10 @@ void ReferenceBackend::run(Stream, const ResidualNormBackward& op) {
       const double scaled = get(op.d_out, n * C + c) * gain(op.kind, op.weight, c);
       double d_sum = (scaled - average - normalised(c) * average_times_normalised) * rstd;
       if (op.d_residual) d_sum += get(op.d_residual, n * C + c);
-      set(op.d_sum, n * C + c, d_sum);
-      const double rounded = get(op.d_sum, n * C + c);
-      if (op.d_branch) set(op.d_branch, n * C + c, rounded * dropout_factor(op.dropout, n, c));
-      if (op.d_branch2) set(op.d_branch2, n * C + c, rounded * dropout_factor(op.dropout2, n, c));
+      set(op.d_sum.tensor, n * C + c, d_sum);
+      const double rounded = get(op.d_sum.tensor, n * C + c);
+      if (op.d_branch) set(op.d_branch.tensor, n * C + c, rounded * dropout_factor(op.dropout, n, c));
+      if (op.d_branch2) set(op.d_branch2.tensor, n * C + c, rounded * dropout_factor(op.dropout2, n, c));
     }
   }
   for (int64_t c = 0; c < C; ++c) {
@@ -90,7 +90,8 @@ void ReferenceBackend::run(Stream, const ResidualAdd& op) {
 void ReferenceBackend::run(Stream, const DropoutBackward& op) {
   const int64_t N = op.d_sum.shape[0], C = op.d_sum.shape[1];
   for (int64_t n = 0; n < N; ++n)
-    for (int64_t c = 0; c < C; ++c) set(op.d_branch, n * C + c, get(op.d_sum, n * C + c) * dropout_factor(op.dropout, n, c));
+    for (int64_t c = 0; c < C; ++c)
+      set(op.d_branch.tensor, n * C + c, get(op.d_sum, n * C + c) * dropout_factor(op.dropout, n, c));
   fill_copies_on_host(op.d_branch);
 }
 
