@@ -79,11 +79,17 @@ Folders include_faults(const std::vector<Layer>& layers, const fs::path& file, c
   return faults;
 }
 
-// The names in the paragraph of a README that says what its folder may include.
+// The names in the paragraphs of a README that say what its folder may include; a README should have one.
 Folders may_include_of(const std::string& readme) {
-  for (const MarkdownBlock& block : markdown_blocks(readme))
-    if (block.text.starts_with("May include ")) return names_in(block.text);
-  return {"no paragraph that begins with May include"};
+  Folders names;
+  int paragraphs = 0;
+  for (const MarkdownBlock& block : markdown_blocks(readme)) {
+    if (!block.text.starts_with("May include ")) continue;
+    for (const std::string& name : names_in(block.text)) names.push_back(name);
+    paragraphs += 1;
+  }
+  if (paragraphs != 1) names.push_back(std::to_string(paragraphs) + " paragraphs begin with May include");
+  return names;
 }
 
 std::vector<Layer> layers_of_src() { return layers_of(text_of(kRepository / "src/README.md")); }
@@ -129,6 +135,7 @@ TEST(IncludeLayers, FaultsAreFound) {
   EXPECT_EQ(faults("data/a.h", "#include \"b.h\"\n"), Folders{"data/a.h includes b.h"}) << "a path counts from src/";
   EXPECT_EQ(faults("fetch/a.h", ""), Folders{"fetch/a.h: its folder has no row"});
   EXPECT_EQ(may_include_of("# data\n\nFiles.\n\nMay include `base`\nand `data`.\n"), (Folders{"base", "data"}));
+  EXPECT_EQ(may_include_of("# data\n\nFiles.\n"), Folders{"0 paragraphs begin with May include"});
 }
 
 }  // namespace
