@@ -139,11 +139,11 @@ bool is_even(const std::vector<int64_t>& layers) { return std::ranges::count(lay
 
 void draw(const Settings& settings, const Pipeline& pipeline, const Replay& played) {
   const std::vector<int64_t> layers = layers_by_stage(settings.model, pipeline.stages);
-  fmt::print("{}: {} pipeline rank{}, {} micro-batch{} a step, ", name_of(pipeline), pipeline.stages,
+  fmt::print("{}: {} pipeline rank{}, {} micro-batch{} per step, ", name_of(pipeline), pipeline.stages,
              pipeline.stages == 1 ? "" : "s", pipeline.micro_batches, pipeline.micro_batches == 1 ? "" : "es");
-  if (pipeline.chunks > 1) fmt::print("{} chunks a rank, ", pipeline.chunks);
+  if (pipeline.chunks > 1) fmt::print("{} chunks per rank, ", pipeline.chunks);
   if (is_even(layers))
-    fmt::print("{} layer{} a rank\n", layers[0], layers[0] == 1 ? "" : "s");
+    fmt::print("{} layer{} per rank\n", layers[0], layers[0] == 1 ? "" : "s");
   else
     fmt::print("layers {}\n", fmt::join(layers, ", "));
   fmt::print("bubble {:.1f}% of the work", 100 * played.bubble());

@@ -73,7 +73,7 @@ int finish(const FetchReport& report, const TransferArguments& arguments, const 
     fmt::print("{} {} in {} ({:.1f} MB/s): {} {}, {} unchanged, {} failed{}\n", verb, format_bytes(report.bytes_brought),
                format_duration(report.seconds), rate, plural(report.count(Outcome::fetched), "file"), verb,
                report.count(Outcome::unchanged), report.count(Outcome::failed),
-               report.count(Outcome::stopped) > 0 ? "; stopped: run again to go on" : "");
+               report.count(Outcome::stopped) > 0 ? "; stopped: run again to continue" : "");
   }
   if (report.count(Outcome::failed) > 0) return kFailed;
   return report.count(Outcome::stopped) > 0 ? kStoppedAfterSaving : kDone;
@@ -140,7 +140,7 @@ void add_data_fetch_command(CLI::App& data, int& status) {
   CLI::App* command = data.add_subcommand(
       "fetch",
       "Copy files from the web, from s3://, gs:// and az://, or from folders.\n"
-      "What is there already is not copied again; what was cut off goes on where it stopped.\n\n"
+      "What is there already is not copied again; what was cut off continues where it stopped.\n\n"
       "examples:  trireme data fetch /usr/share/common-licenses/GPL-3 --output texts\n"
       "           trireme data fetch https://huggingface.co/gpt2/resolve/main/vocab.json --output bpe\n"
       "           trireme data fetch 's3://bucket/pile/*.jsonl.zst' --output pile --sha256 SHA256SUMS --parallel 16\n");

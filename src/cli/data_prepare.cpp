@@ -66,7 +66,7 @@ int prepare_files(PrepareArguments arguments) {
   const PrepareResult result = prepare::prepare_data(settings, *tokenizer, hooks);
   if (arguments.json) print_json(result.report);
   if (result.outcome == PrepareOutcome::stopped) {
-    fmt::print(stderr, "stopped; the same command goes on from here\n");
+    fmt::print(stderr, "stopped; the same command continues from here\n");
     return kStoppedAfterSaving;
   }
   if (!arguments.json && result.outcome == PrepareOutcome::complete) fmt::print("{}", prepare::summary_of(result.report));
@@ -135,7 +135,7 @@ void add_data_prepare_command(CLI::App& data, int& status) {
       "examples:  trireme data prepare CMakeLists.txt --tokenizer bytes --output example --append-eod\n"
       "           trireme data prepare pile/ --files 0-29 --tokenizer gpt2/vocab.json --append-eod --output pile\n"
       "           trireme data prepare owt.tar.xz --tokenizer tokenizer.json --format flat --seed 42 --output data/owt\n\n"
-      "A run that was stopped or killed goes on when the same command is given again.\n");
+      "A run that was stopped or killed continues when the same command is given again.\n");
   command
       ->add_option("inputs", arguments->settings.inputs,
                    "files (.jsonl .json .txt .tar, also with .zst .gz .xz), folders, or patterns in quotes")

@@ -43,7 +43,7 @@ int run_recipe(RunArguments arguments) {
   const RecipeResult result = run_data_recipe(run, hooks);
   if (arguments.json) print_json(result.report);
   if (result.outcome == RecipeOutcome::stopped) {
-    fmt::print(stderr, "stopped; the same command goes on from here\n");
+    fmt::print(stderr, "stopped; the same command continues from here\n");
     return kStoppedAfterSaving;
   }
   return result.outcome == RecipeOutcome::failed ? kFailed : kDone;
@@ -56,7 +56,7 @@ void add_data_run_command(CLI::App& data, int& status) {
   CLI::App* command = data.add_subcommand(
       "run",
       "Make a dataset by its name: download its files and vocabulary, and tokenize them.\n"
-      "Says beforehand what it will read, write and take. A run that was stopped or killed goes on when the same command is "
+      "Says beforehand what it will read, write and take. A run that was stopped or killed continues when the same command is "
       "given "
       "again.\n\n"
       "examples:  trireme data run data/pile --files 0-1 --output pile --dry-run\n"

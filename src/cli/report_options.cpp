@@ -6,7 +6,7 @@
 namespace trireme {
 
 void FactArguments::add_to(CLI::App& command) {
-  command.add_option("--batch_size,--batch-size", said.batch_size, "samples a step, over all ranks");
+  command.add_option("--batch_size,--batch-size", said.batch_size, "samples per step, over all ranks");
   command.add_option("--num_accelerators,--num-accelerators", said.num_accelerators, "devices of the run");
   command.add_option("--model_type,--model-type", said.model_type,
                      fmt::format("FLOPs of a sample as Google's gpu-recipes has them: {}", model_type_names()));

@@ -200,9 +200,8 @@ World find_world(const TrainArguments& arguments, StopSignal& stop) {
   stop.notice();
   world.control().set_watch([&stop]() -> std::optional<JobEnd> {
     if (stop.received() == nullptr) return std::nullopt;
-    return JobEnd{
-        .status = kStoppedAfterSaving,
-        .line = fmt::format("{} before the first step: there is nothing to save; start again to go on", stop.received())};
+    return JobEnd{.status = kStoppedAfterSaving,
+                  .line = fmt::format("{} before the first step: there is nothing to save; start again", stop.received())};
   });
   return world;
 }
@@ -278,9 +277,9 @@ void add_train_command(CLI::App& app, int& status) {
                                          "           trireme train demo --benchmark\n"
                                          "           mpirun -n 4 trireme train demo model.tensor_model_parallel_size=2\n");
   arguments->recipe.add_to(*command);
-  command->add_flag("--resume", arguments->resume, "go on from the newest checkpoint of the newest run of this recipe");
+  command->add_flag("--resume", arguments->resume, "continue from the newest checkpoint of the newest run of this recipe");
   command->add_flag("--changed", arguments->changed,
-                    "go on although settings that change the mathematics are not those of the checkpoint");
+                    "continue although settings that change the mathematics are not those of the checkpoint");
   command->add_flag("--dry-run", arguments->dry_run,
                     "check the recipe and the data, say what would happen and how much memory it takes, and stop");
   command->add_flag("--benchmark", arguments->benchmark,

@@ -83,7 +83,7 @@ TcpConnection TcpConnection::try_open(const std::string& address, int port, std:
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, ::freeaddrinfo);
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
     if (const int descriptor = connect_to(*one, SteadyClock::now() + limit); descriptor >= 0) return TcpConnection(descriptor);
-  why = "nobody answers there";
+  why = "no process answers there";
   return {};
 }
 

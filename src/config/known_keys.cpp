@@ -22,7 +22,7 @@ const std::string kLoggers = "logs go to TensorBoard, DLLogger and CSV files";
 const std::string kMoe = "mixture of experts is not supported; remove it";
 const std::string kFsdp = "full sharding (FSDP) is not supported; use false";
 const std::string kBlock = "blocks are pre-norm with plain multi-head attention; remove it";
-const std::string kResetRate = "the learning rate goes on where the checkpoint left it; use false";
+const std::string kResetRate = "the learning rate continues from the checkpoint; use false";
 const std::string kRestore =
     "use model.restore_from_path, which takes a run or checkpoint of this program (trireme import makes one of a model of "
     "others)";

@@ -26,8 +26,8 @@ std::string throughput_text(const RunMetrics& metrics) {
   if (!metrics.tokens_per_second) return "";
   std::string text = fmt::format("{} tokens/s", format_count(*metrics.tokens_per_second));
   if (const std::optional<double> rate = metrics.tokens_per_second_per_device())
-    text += fmt::format(", {} a device", format_count(*rate));
-  text += fmt::format("; {} samples of {} tokens a step", *facts.batch, *facts.sequence_length);
+    text += fmt::format(", {} per device", format_count(*rate));
+  text += fmt::format("; {} samples of {} tokens per step", *facts.batch, *facts.sequence_length);
   if (facts.accelerators)
     text += fmt::format(" on {} device{} (from {})", *facts.accelerators, *facts.accelerators == 1 ? "" : "s",
                         facts.accelerators_from);
@@ -37,7 +37,7 @@ std::string throughput_text(const RunMetrics& metrics) {
 std::string rates_text(const RunMetrics& metrics) {
   std::string text;
   for (const Rate& rate : metrics.rates)
-    fmt::format_to(std::back_inserter(text), "{}{} a device by {} ({:.5g} FLOPs a sample)", text.empty() ? "" : "; ",
+    fmt::format_to(std::back_inserter(text), "{}{} per device by {} ({:.5g} FLOPs per sample)", text.empty() ? "" : "; ",
                    format_flops(rate.tflops * 1e12), formula_text(rate.basis), rate.basis.per_sample);
   return text;
 }
@@ -131,8 +131,8 @@ std::string details(const RunMetrics& metrics) {
 }
 
 std::string comparison_table(const std::vector<RunMetrics>& runs) {
-  std::vector<Row> rows{{"run", "steps", "devices", "batch", "s/step", "of steps", "tokens/s", "a device", "TFLOP/s", "by", "MFU",
-                         "of peak", "loss"}};
+  std::vector<Row> rows{{"run", "steps", "devices", "batch", "s/step", "of steps", "tokens/s", "per device", "TFLOP/s", "by",
+                         "MFU", "of peak", "loss"}};
   for (const RunMetrics& run : runs) {
     Row row{run.run, fmt::format("{}-{}", run.first_step, run.last_step)};
     row.push_back(cell(run.facts.accelerators, "{}"));

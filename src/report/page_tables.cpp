@@ -74,13 +74,13 @@ Figure tokens_figure(const RunMetrics& run) {
   if (!run.tokens_per_second) return {"Tokens per second"};
   const std::optional<double> each = run.tokens_per_second_per_device();
   return {"Tokens per second", *run.tokens_per_second, format_count(*run.tokens_per_second), "",
-          each ? fmt::format("{} a device on {}", format_count(*each), *run.facts.accelerators) : ""};
+          each ? fmt::format("{} per device on {}", format_count(*each), *run.facts.accelerators) : ""};
 }
 
 Figure tflops_figure(const RunMetrics& run) {
-  if (run.rates.empty()) return {"TFLOP/s of a device"};
+  if (run.rates.empty()) return {"TFLOP/s per device"};
   const Rate& rate = run.rates.front();
-  return {"TFLOP/s of a device", rate.tflops, number_text(rate.tflops), "",
+  return {"TFLOP/s per device", rate.tflops, number_text(rate.tflops), "",
           fmt::format("{}: {} FLOPs per sample", formula_text(rate.basis), number_text(rate.basis.per_sample))};
 }
 
@@ -91,8 +91,8 @@ Figure mfu_figure(const RunMetrics& run) {
 }
 
 Figure memory_figure(const RunMetrics& run) {
-  if (!run.memory_bytes) return {"Memory of a device"};
-  return with_unit("Memory of a device", *run.memory_bytes, format_bytes(static_cast<int64_t>(*run.memory_bytes)),
+  if (!run.memory_bytes) return {"Memory per device"};
+  return with_unit("Memory per device", *run.memory_bytes, format_bytes(static_cast<int64_t>(*run.memory_bytes)),
                    "the most in use");
 }
 
@@ -100,7 +100,7 @@ Figure length_figure(const RunMetrics& run) {
   const int64_t steps = run.last_step - run.first_step + 1;
   const std::optional<double> tokens = run.facts.tokens_per_step();
   return {"Steps", static_cast<double>(steps), fmt::format("{}", steps), "",
-          tokens ? fmt::format("{} tokens a step", format_count(*tokens)) : ""};
+          tokens ? fmt::format("{} tokens per step", format_count(*tokens)) : ""};
 }
 
 constexpr std::array kFigures{loss_figure, step_time_figure, tokens_figure, tflops_figure,
@@ -233,7 +233,7 @@ std::string sources(const Report& report) {
       add(html, "<li>step times of the summary: {} values of “{}”, {}</li>", run.metrics.step->averaged,
           html_escaped(run.metrics.step->source), html_escaped(run.metrics.step->chosen));
     for (const Rate& rate : run.metrics.rates)
-      add(html, "<li>{} TFLOP/s of a device by {}, {} FLOPs per sample</li>", number_text(rate.tflops),
+      add(html, "<li>{} TFLOP/s per device by {}, {} FLOPs per sample</li>", number_text(rate.tflops),
           html_escaped(formula_text(rate.basis)), number_text(rate.basis.per_sample));
     for (const std::string& note : run.metrics.notes) add(html, "<li>{}</li>", html_escaped(note));
     for (const std::string& warning : run.metrics.facts.warnings) add(html, "<li><b>warning:</b> {}</li>", html_escaped(warning));

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRanksShown = 8;
 
 std::string rate_text(const Summary& summary, FlopsFormula formula, double tflops) {
-  std::string text = fmt::format("{} a device by the {} formula", format_flops(tflops * 1e12), name_of(formula));
+  std::string text = fmt::format("{} per device by the {} formula", format_flops(tflops * 1e12), name_of(formula));
   const double mfu = summary.rates.mfu(tflops);
   if (summary.rates.peak.tflops > 0) text += fmt::format(", MFU {:.1f}%{}", mfu * 100, impossible_mfu_text(mfu));
   return text;
@@ -26,7 +26,7 @@ std::string rate_text(const Summary& summary, FlopsFormula formula, double tflop
 
 std::string peak_text(const DevicePeak& peak) {
   if (peak.tflops == 0) return "no MFU: the peak of this device is not known";
-  return fmt::format("{} a device ({})", format_flops(peak.tflops * 1e12), peak.name);
+  return fmt::format("{} per device ({})", format_flops(peak.tflops * 1e12), peak.name);
 }
 
 std::string memory_text(const RunEnd& end) {
@@ -45,7 +45,7 @@ std::string slowest_rank_text(const Summary& summary) {
   const RankEnd* slowest = summary.slowest_rank();
   if (slowest == nullptr) return "";
   const auto fastest = std::ranges::min_element(summary.end.ranks, {}, &RankEnd::mean_seconds);
-  std::string text = fmt::format("rank {}: {} a step", slowest->rank, format_seconds(slowest->mean_seconds));
+  std::string text = fmt::format("rank {}: {} per step", slowest->rank, format_seconds(slowest->mean_seconds));
   if (fastest->mean_seconds > 0 && summary.end.ranks.size() > 1)
     text += fmt::format(", {:.1f}% more than rank {}", (slowest->mean_seconds / fastest->mean_seconds - 1) * 100, fastest->rank);
   return text;
@@ -69,7 +69,7 @@ std::string benchmark_text(const BenchmarkFacts& facts, const Summary& summary) 
   const auto line = [&](std::string_view label, const std::string& content) {
     if (!content.empty()) fmt::format_to(std::back_inserter(text), "{:<13}{}\n", label, content);
   };
-  line("benchmark", fmt::format("{}: {} parameters, {}, {} samples of {} tokens a step, micro-batch {}", facts.recipe,
+  line("benchmark", fmt::format("{}: {} parameters, {}, {} samples of {} tokens per step, micro-batch {}", facts.recipe,
                                 format_count(static_cast<double>(facts.parameters)), facts.precision, facts.global_batch_size,
                                 facts.sequence_length, facts.micro_batch_size));
   line("machine",
@@ -80,7 +80,7 @@ std::string benchmark_text(const BenchmarkFacts& facts, const Summary& summary) 
     line("step time", fmt::format("mean {}  median {}  min {}  max {}  95th percentile {}", format_seconds(summary.mean_seconds),
                                   format_seconds(summary.median_seconds), format_seconds(summary.least_seconds),
                                   format_seconds(summary.most_seconds), format_seconds(summary.percentile95_seconds)));
-    line("speed", fmt::format("{} tokens/s, {} a device", format_count(std::round(summary.tokens_per_second)),
+    line("speed", fmt::format("{} tokens/s, {} per device", format_count(std::round(summary.tokens_per_second)),
                               format_count(std::round(summary.tokens_per_second / static_cast<double>(summary.rates.devices)))));
     line("rates", rate_text(summary, FlopsFormula::full, summary.tflops_per_device));
     line("", rate_text(summary, FlopsFormula::causal, summary.causal_tflops_per_device));

@@ -28,10 +28,10 @@ double RateBasis::tflops_per_device(double samples, double seconds) const {
 }
 
 std::string RateBasis::description() const {
-  const std::string work = fmt::format("{:.4g} model FLOPs a sample (formula {}: {} attention, backward twice forward)",
+  const std::string work = fmt::format("{:.4g} model FLOPs per sample (formula {}: {} attention, backward twice forward)",
                                        flops_per_sample, name_of(formula), name_of(formula));
   if (peak.tflops == 0) return work + "; no MFU: the peak of this device is not known";
-  return fmt::format("{}; MFU is of {:.4g} TFLOP/s a device ({})", work, peak.tflops, peak.name);
+  return fmt::format("{}; MFU is of {:.4g} TFLOP/s per device ({})", work, peak.tflops, peak.name);
 }
 
 std::string impossible_mfu_text(double mfu) {

@@ -47,7 +47,7 @@ std::string slowest_text(const Summary& summary) {
 
 std::string speed_text(const Summary& summary) {
   if (summary.averaged == 0) return "no step to average" + left_out_text(summary);
-  return fmt::format("{} a step (median {}, 95th percentile {}{}), {} tokens/s; mean of {} steady steps, {} to {}{}{}",
+  return fmt::format("{} per step (median {}, 95th percentile {}{}), {} tokens/s; mean of {} steady steps, {} to {}{}{}",
                      format_seconds(summary.mean_seconds), format_seconds(summary.median_seconds),
                      format_seconds(summary.percentile95_seconds), slowest_text(summary),
                      format_count(std::round(summary.tokens_per_second)), summary.averaged, summary.first_averaged,
@@ -55,7 +55,7 @@ std::string speed_text(const Summary& summary) {
 }
 
 std::string rates_text(const Summary& summary) {
-  const std::string rate = fmt::format("{} a device by the {} formula", format_flops(summary.tflops_per_device * 1e12),
+  const std::string rate = fmt::format("{} per device by the {} formula", format_flops(summary.tflops_per_device * 1e12),
                                        name_of(summary.rates.formula));
   const DevicePeak& peak = summary.rates.peak;
   if (peak.tflops == 0) return rate + ", no MFU: the peak of this device is not known";

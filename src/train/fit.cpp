@@ -48,13 +48,13 @@ void require_ranks(const Settings& settings, const Resources& there, const State
       fmt::format("this recipe is for {} ({} x {}: {})", plural(settings.ranks(), "rank"),
                   plural(settings.trainer.num_nodes, "node"), settings.trainer.devices, layout_text(settings));
   if (there.ranks != 1)
-    throw DoesNotFit("{}; here are {}: start it with mpirun -n {}, or add trainer.num_nodes=1 trainer.devices={}", needs,
-                     there.ranks, settings.ranks(), there.ranks);
+    throw DoesNotFit("{}; {} ranks were started: start it with mpirun -n {}, or add trainer.num_nodes=1 trainer.devices={}",
+                     needs, there.ranks, settings.ranks(), there.ranks);
   if (is_short(state.training, there))
-    throw DoesNotFit("{} and keeps {} of {}; here is 1 rank with {} of memory free; {}", needs, format_bytes(state.training),
+    throw DoesNotFit("{} and keeps {} of {}; 1 rank was started, with {} of memory free; {}", needs, format_bytes(state.training),
                      kState, format_bytes(there.memory), kSmaller);
   const bool copy_fits = !is_short_for_copy(state, there);
-  throw DoesNotFit("{}; here is 1 rank: add{}{}{}", needs, for_one_rank(settings), copy_fits ? "" : " ",
+  throw DoesNotFit("{}; 1 rank was started: add{}{}{}", needs, for_one_rank(settings), copy_fits ? "" : " ",
                    copy_fits ? "" : kNoCheckpoints);
 }
 

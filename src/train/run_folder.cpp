@@ -108,7 +108,7 @@ RunFolder RunFolder::choose(const ExpManagerSettings& settings, Resume resume) {
   if (is_explicit || !settings.version.empty()) {
     fs::path path = is_explicit ? fs::path(settings.explicit_log_dir) : parent / settings.version;
     if (resume == Resume::no && holds_a_run(path))
-      throw UserError("{} holds an earlier run; go on with it (--resume) or choose another exp_manager.{}", path.string(),
+      throw UserError("{} holds an earlier run; continue it (--resume) or choose another exp_manager.{}", path.string(),
                       is_explicit ? "explicit_log_dir" : "version");
     return checked({std::move(path), Name::given}, settings, resume);
   }

@@ -37,7 +37,7 @@ void react(int signal) {
   if (early_speaks != 0) {
     write_text("trireme: ");
     write_text(signal_name(signal));
-    write_text(" before the first step: there is nothing to save; start again to go on\n");
+    write_text(" before the first step: there is nothing to save; start again\n");
   }
   ::_exit(early_status);
 }

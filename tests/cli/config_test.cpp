@@ -175,7 +175,7 @@ TEST(ConfigCommand, DrawsTheSchedule) {
   const auto drawn = run_program(kPipeline, kShipped);
   EXPECT_EQ(drawn.status, 0);
   EXPECT_TRUE(contains(drawn.output,
-                       "1f1b: 2 pipeline ranks, 3 micro-batches a step, 2 layers a rank\n"
+                       "1f1b: 2 pipeline ranks, 3 micro-batches per step, 2 layers per rank\n"
                        "bubble 33.3% of the work (closed form 33.3%), 6 messages, 12 units of time\n"
                        "stage 0  f0 f1 ......b0--- f2 b1--- ...b2--- \n"
                        "stage 1  ...f0 b0--- f1 b1--- f2 b2--- ......\n"))

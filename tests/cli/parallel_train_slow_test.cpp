@@ -115,7 +115,7 @@ TEST_F(ParallelTrain, MistakesAreToldOnce) {
       {3, train("run", "model.num_layer=3"), "num_layers"},
       {3, train("run", kTp2Pp2), "needs a multiple of 4; use 4 ranks"},
       {2, train("run", "trainer.devices=4"),
-       "here are 2: start it with mpirun -n 4, or add trainer.num_nodes=1 trainer.devices=2"},
+       "2 ranks were started: start it with mpirun -n 4, or add trainer.num_nodes=1 trainer.devices=2"},
       {2, train("run", "model.data.data_prefix=[/no/such/file]"), "/no/such/file"},
       {2, train("run", "--resume"), "no checkpoint"},
       {2, "train demo --no-such-flag", "--no-such-flag"},

@@ -151,7 +151,7 @@ TEST_F(TrainTest, TheFolderHasEveryPromisedFile) {
   EXPECT_TRUE(contains(text_of("git-info.log"), "commit hash: "));
   EXPECT_TRUE(contains(text_of("joblog.log"), "STATUS=finished\n"));
   EXPECT_TRUE(contains(text_of("lightning_logs.txt"), "`Trainer.fit` stopped: `max_steps=40` reached.\n"));
-  EXPECT_TRUE(contains(text_of("nemo_log_globalrank-0_localrank-0.txt"), "model FLOPs a sample (formula full"));
+  EXPECT_TRUE(contains(text_of("nemo_log_globalrank-0_localrank-0.txt"), "model FLOPs per sample (formula full"));
 }
 
 TEST_F(TrainTest, KeysThatSteerLogsDoWhatTheySay) {

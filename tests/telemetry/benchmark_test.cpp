@@ -49,15 +49,15 @@ RunEnd two_ranks() {
 
 TEST(Benchmark, Text) {
   EXPECT_EQ(benchmark_text(kFacts, measured(two_ranks())),
-            "benchmark    gpt3/126m: 125.3M parameters, bf16, 16 samples of 2048 tokens a step, micro-batch 4\n"
+            "benchmark    gpt3/126m: 125.3M parameters, bf16, 16 samples of 2048 tokens per step, micro-batch 4\n"
             "machine      cpu: 2 threads; 2 ranks: TP 1, PP 1, DP 2, CP 1\n"
             "steps        4 steady steps measured, 2 to 5; 2 of warm-up left out\n"
             "step time    mean 250.0 ms  median 250.0 ms  min 100.0 ms  max 400.0 ms  95th percentile 400.0 ms\n"
-            "speed        8.2k tokens/s, 4.1k a device\n"
-            "rates        32.00 TFLOP/s a device by the full formula, MFU 32.0%\n"
-            "             28.80 TFLOP/s a device by the causal formula, MFU 28.8%\n"
-            "peak         100.00 TFLOP/s a device (a peak)\n"
-            "slowest      rank 1: 260.0 ms a step, 4.0% more than rank 0\n"
+            "speed        8.2k tokens/s, 4.1k per device\n"
+            "rates        32.00 TFLOP/s per device by the full formula, MFU 32.0%\n"
+            "             28.80 TFLOP/s per device by the causal formula, MFU 28.8%\n"
+            "peak         100.00 TFLOP/s per device (a peak)\n"
+            "slowest      rank 1: 260.0 ms per step, 4.0% more than rank 0\n"
             "memory       rank 0 1.0 GiB, rank 1 1.5 GiB\n"
             "loss         2.3412 after 6 steps\n"
             "run          runs/b\n");

@@ -72,7 +72,7 @@ TEST(Flops, RatesOfTheReferenceRun) {
 TEST(Flops, DescriptionNamesFormulaAndPeak) {
   RateBasis basis{.flops_per_sample = 6.69e13, .peak = *device_peak("NVIDIA H200", PeakPrecision::bf16)};
   EXPECT_NE(basis.description().find("formula full"), std::string::npos);
-  EXPECT_NE(basis.description().find("989 TFLOP/s a device (NVIDIA H200, bf16 dense)"), std::string::npos);
+  EXPECT_NE(basis.description().find("989 TFLOP/s per device (NVIDIA H200, bf16 dense)"), std::string::npos);
   basis.peak = {};
   EXPECT_NE(basis.description().find("no MFU"), std::string::npos);
   EXPECT_EQ(basis.mfu(100), 0);

@@ -64,9 +64,10 @@ TEST(Summary, Text) {
   EXPECT_EQ(
       sink.summary(end).text(),
       "done    4 steps, 8.2k tokens in 1:15 (104 steps since the run began); loss 2.3412, validation 2.4012 after step 104\n"
-      "speed   500.0 ms a step (median 500.0 ms, 95th percentile 500.0 ms, slowest rank 1 with 625.0 ms), 4.1k tokens/s; mean of "
+      "speed   500.0 ms per step (median 500.0 ms, 95th percentile 500.0 ms, slowest rank 1 with 625.0 ms), 4.1k tokens/s; mean "
+      "of "
       "3 steady steps, 101 to 103; left out: 1 warm-up\n"
-      "rates   8.00 TFLOP/s a device by the full formula, MFU 8.0% of 100.00 TFLOP/s (measured here)\n"
+      "rates   8.00 TFLOP/s per device by the full formula, MFU 8.0% of 100.00 TFLOP/s (measured here)\n"
       "memory  announced 1.5 GiB, measured peak 2.0 GiB\n"
       "files   checkpoint runs/demo/step-104, log runs/demo/dllogger.json\n"
       "next    trireme generate runs/demo\n");

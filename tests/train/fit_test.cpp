@@ -88,17 +88,17 @@ TEST(FitTest, RanksThatAreNotThere) {
   settings.model.global_batch_size = 8;
   const std::string needs = "this recipe is for 16 ranks (2 nodes x 8: TP 2, PP 2, VP 3, DP 4)";
   const std::string add =
-      "; here is 1 rank: add trainer.num_nodes=1 trainer.devices=1 model.tensor_model_parallel_size=1 "
+      "; 1 rank was started: add trainer.num_nodes=1 trainer.devices=1 model.tensor_model_parallel_size=1 "
       "model.pipeline_model_parallel_size=1 model.virtual_pipeline_model_parallel_size=null";
   EXPECT_EQ(answer(settings, {.ranks = 1, .memory = int64_t{1} << 40}), needs + add);
   EXPECT_EQ(answer(settings, {.ranks = 1, .memory = int64_t{3} << 30}),
             needs + add + " exp_manager.create_checkpoint_callback=false");
   EXPECT_EQ(answer(settings, {.ranks = 1, .memory = int64_t{1} << 30}),
             needs +
-                " and keeps 2.1 GiB of weights, gradients and optimizer state; here is 1 rank with 1.0 GiB of memory free; "
+                " and keeps 2.1 GiB of weights, gradients and optimizer state; 1 rank was started, with 1.0 GiB of memory free; "
                 "trireme recipes lists smaller models");
   EXPECT_EQ(answer(settings, {.ranks = 8, .memory = 0}),
-            needs + "; here are 8: start it with mpirun -n 16, or add trainer.num_nodes=1 trainer.devices=8");
+            needs + "; 8 ranks were started: start it with mpirun -n 16, or add trainer.num_nodes=1 trainer.devices=8");
   EXPECT_EQ(answer(settings, {.ranks = 16, .memory = 1}), "");  // what one of several ranks keeps is for its own plan to say
 }
 

@@ -51,7 +51,7 @@ void IndexedDataset::read_header() {
   const auto type = token_type_of_code(code);
   if (!type)
     throw UserError("{}: byte {}: type code {} {}; tokens have 1, 2, 3, 4, 5 or 8 (uint16)", path, kIndexTypeAt, code,
-                    code == 6 || code == 7 ? "stands for floating-point numbers, not tokens" : "is not known");
+                    code == 6 || code == 7 ? "means floating-point numbers, not tokens" : "is not known");
   type_ = *type;
 
   const auto sequences = load_at<uint64_t>(bytes.data() + kIndexSequencesAt);

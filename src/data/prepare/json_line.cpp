@@ -150,7 +150,7 @@ class LineScanner {
       at_ += scan_run<Copy::no>(at_, end_, nullptr).length;
       if (take('"')) return true;
       if (at_ == end_) return fail("a string has no end");
-      if (*at_ != '\\') return fail("a control character stands in a string");
+      if (*at_ != '\\') return fail("a control character is in a string");
       if (!skip_escape()) return false;
     }
   }
@@ -189,7 +189,7 @@ class LineScanner {
     for (;;) {
       if (at_ == end_) return fail("a string has no end");
       if (take('"')) break;
-      if (*at_ != '\\') return fail("a control character stands in a string");
+      if (*at_ != '\\') return fail("a control character is in a string");
       if (!unescape(to, out.lone_surrogates)) return false;
       run = scan_run<Copy::yes>(at_, end_, to);
       at_ += run.length;

@@ -189,7 +189,7 @@ BlendIndex BlendIndex::open(const std::filesystem::path& datasets, const std::fi
     const int64_t dataset = index.dataset(sample);
     if (dataset < 0 || dataset >= std::ssize(sizes) || index.dataset_sample(sample) < 0 ||
         index.dataset_sample(sample) >= sizes[static_cast<size_t>(dataset)])
-      throw UserError("{}: sample {} lies outside the {} datasets of this blend", datasets.string(), sample, sizes.size());
+      throw UserError("{}: sample {} is outside the {} datasets of this blend", datasets.string(), sample, sizes.size());
   }
   return index;
 }

@@ -48,7 +48,7 @@ fs::path merges_of(const fs::path& vocab, const TokenizerOptions& options) {
   if (!options.merges.empty()) return options.merges;
   for (const char* name : {"merges.txt", "vocab.bpe", "gpt2-merges.txt"})
     if (fs::exists(vocab.parent_path() / name)) return vocab.parent_path() / name;
-  throw UserError("{}{}: its merges are missing; merges.txt must stand beside it", options.named_by, vocab.string());
+  throw UserError("{}{}: its merges are missing; merges.txt must be beside it", options.named_by, vocab.string());
 }
 
 // Of a vocabulary the values are numbers; a tokenizer.json has an object under "model".

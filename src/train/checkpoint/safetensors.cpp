@@ -66,7 +66,7 @@ void check_places(SafetensorsHeader& header, const std::string& file) {
       throw Failure("{}: tensor {} begins at byte {} where {} was expected: tensors overlap or leave a gap", file,
                     json_excerpt(tensor.name), tensor.begin, next);
     if (__builtin_add_overflow(next, tensor.bytes(), &next) || next > header.file_bytes)
-      throw Failure("{}: truncated: tensor {} goes on after the last byte, {}", file, json_excerpt(tensor.name),
+      throw Failure("{}: truncated: tensor {} continues after the last byte, {}", file, json_excerpt(tensor.name),
                     header.file_bytes);
   }
   if (next != header.file_bytes) throw Failure("{}: {} bytes follow the last tensor", file, header.file_bytes - next);
