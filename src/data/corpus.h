@@ -1,4 +1,4 @@
-// Documents of tokens, wherever they lie.
+// Tokenized documents, independent of their storage.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,12 @@ class Corpus {
  public:
   virtual ~Corpus() = default;
 
-  virtual DocumentLengths document_lengths() const = 0;  // tokens, with the end-of-document token
+  virtual DocumentLengths document_lengths() const = 0;  // tokens per document, including the end-of-document token
 
-  // Tokens [offset, offset + tokens.size()) of a document, which must lie inside it. Allocates nothing; thread-safe.
+  // Reads tokens [offset, offset + tokens.size()) of a document; the range must be inside it. Allocates nothing; thread-safe.
   virtual void read(int64_t document, int64_t offset, std::span<int32_t> tokens) const = 0;
 
-  // Have the system bring from the disk what tells where a document lies, and then its tokens from an offset on, without waiting
-  // for it.
+  // Prefetch hints that do not block: first the index entry of a document, then its tokens from an offset.
   virtual void ask_for_place(int64_t /*document*/) const {}
   virtual void ask_for_tokens(int64_t /*document*/, int64_t /*offset*/) const {}
 };

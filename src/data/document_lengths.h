@@ -1,5 +1,5 @@
-// The number of tokens of each document, read where it lies: in memory, or in the int32 array of a mapped .idx, which is not
-// aligned. A small view, passed by value.
+// The number of tokens of each document, read in place: from memory, or from the unaligned int32 array of a mapped .idx. A small
+// view, passed by value.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace trireme {
 
 class DocumentLengths {
  public:
-  DocumentLengths(std::span<const int64_t> lengths)  // NOLINT: a view of lengths is meant to be made without saying so
+  DocumentLengths(std::span<const int64_t> lengths)  // NOLINT: implicit on purpose
       : at_(std::as_bytes(lengths).data()), count_(std::ssize(lengths)), width_(Width::int64) {}
   DocumentLengths(const std::vector<int64_t>& lengths) : DocumentLengths(std::span(lengths)) {}  // NOLINT
   static DocumentLengths of_int32(const std::byte* at, int64_t count) { return {at, count, Width::int32}; }

@@ -59,7 +59,7 @@ Range core_range(const SplitFractions& fractions, size_t split, int64_t count) {
   double begin = 0;
   for (size_t i = 0; i < split; ++i) begin += fractions[i];
   const double end = begin + fractions[split];
-  // The running sum may pass 1 by a rounding error, which only a vast count would show.
+  // The running sum may exceed 1 by a rounding error, which is visible only for huge counts.
   return {std::min(count, rounded_share(begin, count)), std::min(count, rounded_share(end, count))};
 }
 

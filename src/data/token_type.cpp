@@ -55,7 +55,7 @@ void store_as(std::span<const int32_t> tokens, std::byte* to) {
   }
 }
 
-// Calls `function` with a value of the C++ type that `type` stands for.
+// Calls `function` with a value of the C++ type of `type`.
 template <class Function>
 void with_type(TokenType type, Function&& function) {
   switch (type) {

@@ -16,7 +16,7 @@ void count_from(std::span<T> numbers, T first) {
   std::iota(numbers.begin(), numbers.end(), first);
 }
 
-// Where the document begins that token `first` of a sample belongs to. Only the tokens before it tell.
+// Returns the position in the sample at which the document of token `first` starts. Reads all tokens before `first`.
 int32_t start_of_document(const Dataset& dataset, int64_t sample, int64_t first, Batch& batch) {
   if (first == 0) return 0;
   const auto count = static_cast<size_t>(first);
@@ -28,7 +28,7 @@ int32_t start_of_document(const Dataset& dataset, int64_t sample, int64_t first,
   return 0;
 }
 
-// `start`: of the document of the first of these tokens, which is number `first` of the sample.
+// `start` is the position at which the document of tokens[0] starts. `first` is the position of tokens[0] in the sample.
 void fill_starts(int32_t start, int32_t first, std::span<const int32_t> tokens, const DocumentRules& rules,
                  std::span<int32_t> starts, std::span<int32_t> positions) {
   for (size_t i = 0; i < tokens.size(); ++i) {

@@ -13,7 +13,7 @@ Loader::Loader(const Dataset& dataset, const SamplerLayout& layout, int64_t cons
       layout_(layout),
       consumed_samples_(consumed_samples),
       count_(micro_batches_left(layout, consumed_samples, dataset.size())) {
-  CHECK(depth >= 2 && threads >= 1);  // one in the caller's hands, one in the making
+  CHECK(depth >= 2 && threads >= 1);  // the caller holds one while another is filled
   ring_.assign(static_cast<size_t>(depth),
                Slot{.batch = Batch(layout.micro_batch, dataset.sequence(), layout.cut, layout.documents), .number = -1});
   start_threads(
@@ -62,7 +62,7 @@ void Loader::fill_ring() {
 
 void Loader::wait_for(int64_t number, std::unique_lock<std::mutex>& lock) {
   const auto there = [&] { return slot(number).number == number; };
-  // Batches before the one that failed are still on their way, or there.
+  // Batches before the failed one are complete or still being filled.
   const auto settled = [&] { return there() || failed_ == number; };
   if (!settled()) {
     const Stopwatch watch;

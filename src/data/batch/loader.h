@@ -1,5 +1,5 @@
-// Makes micro-batches ahead of time: threads fill a ring of batches that were allocated at the start, the training step takes
-// them in order. What it yields does not depend on timing. How long the step had to wait for them is counted.
+// Prefetches micro-batches: threads fill a ring of preallocated batches, and the training step takes them in order. The batches
+// do not depend on timing. The loader counts how long the step waits for them.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-// What the taker of batches waited for; never 0 for the first batch of a run, and 0 from then on if the threads keep up.
+// How often and how long the caller waited. The first batch of a run always waits; later ones do not if the threads keep up.
 struct DataWait {
   int64_t count = 0;
   double seconds = 0;
@@ -22,51 +22,51 @@ struct DataWait {
 
 class Loader {
  public:
-  // Yields this rank's micro-batches from the position `consumed_samples` to the end of the dataset, which must outlive the
-  // loader. `depth` batches are kept, one of them in the caller's hands; `threads` make the others.
+  // Yields this rank's micro-batches from position `consumed_samples` to the end of the dataset, which must outlive the loader.
+  // The ring has `depth` batches. The caller holds one of them while `threads` threads fill the others.
   Loader(const Dataset& dataset, const SamplerLayout& layout, int64_t consumed_samples, int64_t depth = 4, int64_t threads = 1);
-  ~Loader();  // waits for the batches in the making only
+  ~Loader();  // waits only for batches being filled
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next micro-batch; valid until the following call. Rethrows what the dataset threw while it was made. The caller must
-  // not ask for more than remaining().
+  // Returns the next micro-batch, valid until the following call. Rethrows the dataset's exception. The caller must not ask for
+  // more than remaining().
   const Batch& next();
 
-  // Unmasked targets of the next `count` micro-batches, without taking them: fewer than `depth`. The
-  // last batch taken is no longer valid.
+  // Returns the number of unmasked targets in the next `count` micro-batches without taking them; `count` must be below `depth`.
+  // Invalidates the batch returned by the last next().
   int64_t upcoming_targets(int64_t count);
 
-  int64_t remaining() const { return count_ - taken_; }  // micro-batches that next() will still give
-  DataWait waited() const { return waited_; }            // by the caller, so far
+  int64_t remaining() const { return count_ - taken_; }  // micro-batches that next() can still return
+  DataWait waited() const { return waited_; }            // waits of the caller so far
 
  private:
   struct Slot {
     Batch batch;
-    int64_t number = -1;  // of the batch that lies in it, complete
+    int64_t number = -1;  // sequence number of the complete batch in `batch`
   };
 
   void fill_ring();
   void stop();
   Slot& slot(int64_t number) { return ring_[static_cast<size_t>(number % std::ssize(ring_))]; }
-  void wait_for(int64_t number, std::unique_lock<std::mutex>& lock);  // rethrows what making it threw
+  void wait_for(int64_t number, std::unique_lock<std::mutex>& lock);  // rethrows the exception of the thread that filled it
 
   const Dataset& dataset_;
   const SamplerLayout layout_;
   const int64_t consumed_samples_;
-  const int64_t count_;  // micro-batches in all
+  const int64_t count_;  // total micro-batches
   std::vector<Slot> ring_;
   DataWait waited_;
 
   std::mutex mutex_;
   std::condition_variable room_, made_;
-  int64_t begun_ = 0;     // batches that a thread has taken on
-  int64_t taken_ = 0;     // batches handed out so far; the last of them is still in the caller's hands
-  int64_t released_ = 0;  // batches that the caller is done with
+  int64_t begun_ = 0;     // batches that a thread has started to fill
+  int64_t taken_ = 0;     // batches returned by next(); the caller still holds the last one
+  int64_t released_ = 0;  // batches that the caller has released
   bool stop_ = false;
-  int64_t failed_ = -1;               // the first batch that could not be made
-  std::exception_ptr error_;          // what making it threw
-  std::vector<std::thread> threads_;  // last, so that they start with everything above in place
+  int64_t failed_ = -1;               // sequence number of the first batch that failed
+  std::exception_ptr error_;          // its exception
+  std::vector<std::thread> threads_;  // last member: threads start after all others are initialised
 };
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
-// Which samples a data-parallel rank takes, and which tokens of them: samples are used up in blocks of data-parallel size *
-// micro-batch consecutive ones, and rank r takes the r-th micro-batch of each block. So the samples of a global batch do not
-// depend on the layout, and the position in the data is one number, the samples consumed so far.
+// Maps data-parallel ranks to samples. Samples are consumed in blocks of data-parallel size * micro-batch consecutive samples;
+// rank r takes the r-th micro-batch of each block. So the samples of a global batch do not depend on the layout, and the position
+// in the data is one number: the samples consumed so far.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,14 @@ namespace trireme {
 
 struct SamplerLayout {
   int64_t micro_batch = 1;  // samples in a micro-batch
-  int64_t rank = 0;         // of the data-parallel group
+  int64_t rank = 0;         // in the data-parallel group
   int64_t size = 1;         // ranks in the data-parallel group
-  SequenceCut cut = {};     // ranks that take the same samples may take other tokens of them
+  SequenceCut cut = {};     // context-parallel ranks take the same samples but different tokens of them
   DocumentRules documents = {};
 };
 
-// The first sample of this rank's micro-batch `number`, counted from the position `consumed_samples`; the others follow it.
+// Returns the first sample of this rank's micro-batch `number`, counted from position `consumed_samples`. Its other samples
+// follow consecutively.
 inline int64_t first_sample(const SamplerLayout& layout, int64_t consumed_samples, int64_t number) {
   CHECK(layout.micro_batch >= 1 && 0 <= layout.rank && layout.rank < layout.size);
   CHECK(consumed_samples >= 0 && number >= 0);
@@ -29,8 +30,8 @@ inline int64_t first_sample(const SamplerLayout& layout, int64_t consumed_sample
   return checked_add(consumed_samples, checked_multiply(micro_batches, layout.micro_batch, kWhat), kWhat);
 }
 
-// The micro-batches that each rank still finds in a dataset of `samples` after `consumed_samples`. A last block that is not
-// whole is left out, on every rank.
+// Returns the number of micro-batches left per rank in a dataset of `samples` after `consumed_samples`. Every rank drops an
+// incomplete last block.
 inline int64_t micro_batches_left(const SamplerLayout& layout, int64_t consumed_samples, int64_t samples) {
   const int64_t block = checked_multiply(layout.micro_batch, layout.size, "model.micro_batch_size * data-parallel size");
   CHECK(block >= 1 && consumed_samples >= 0);

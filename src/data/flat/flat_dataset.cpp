@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-constexpr uint32_t kFlatSite = 0x466c6174;  // keeps these draws apart from all others with the same seed
+constexpr uint32_t kFlatSite = 0x466c6174;  // separates these draws from other draws with the same seed
 
 int64_t windows_in(const TokenSegment& segment, const FlatRequest& request) {
   const int64_t tokens = segment.tokens.count(), T = request.sequence;

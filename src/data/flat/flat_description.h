@@ -1,6 +1,6 @@
-// tokens.json beside flat token files: which type their tokens have, since the files themselves do not say.
+// tokens.json beside flat token files: gives the token type, which the files themselves do not record.
 //
-//   {"token_type": "uint16", "vocabulary": 50257, "files": {"train.bin": 301966, "val.bin": 36059}}     files: tokens
+//   {"token_type": "uint16", "vocabulary": 50257, "files": {"train.bin": 301966, "val.bin": 36059}}     files: tokens per file
 #pragma once
 
 #include <filesystem>
@@ -14,15 +14,15 @@ namespace trireme {
 
 struct FlatDescription {
   TokenType type = TokenType::uint16;
-  int64_t vocabulary = 0;                // tokens are below this
+  int64_t vocabulary = 0;                // exclusive upper bound of the tokens
   std::map<std::string, int64_t> files;  // name -> tokens
 };
 
-// Replaces the description in `folder`; durable.
+// Replaces the description in `folder`. It is durable when the call returns.
 void write_flat_description(const std::filesystem::path& folder, const FlatDescription& description);
 
-// What the description in the folder of `file` says, if it speaks of this file. UserError if it cannot be read, or if the size
-// of the file contradicts it.
+// Returns the description in the folder of `file` if it lists this file. UserError if it cannot be read or contradicts the size
+// of the file.
 std::optional<FlatDescription> read_flat_description(const std::filesystem::path& file);
 
 }  // namespace trireme

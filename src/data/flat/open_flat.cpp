@@ -1,4 +1,4 @@
-// Which files model.data.data_prefix means when the data are flat files or shards of llm.c.
+// Resolves model.data.data_prefix to files for flat files and llm.c shards.
 #include <glob.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Files flat_files_of_pattern(const std::string& pattern) {
   glob_t found{};
   const std::unique_ptr<glob_t, decltype(&globfree)> owner(&found, &globfree);
   Files files;
-  // Unsorted by glob itself, whose order follows the locale.
+  // GLOB_NOSORT because glob's own order depends on the locale.
   if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   if (files.empty()) throw refuse_flat(pattern, "matches no file");
   std::ranges::sort(files);
@@ -46,7 +46,7 @@ Files files_of(const Files& entries) {
   return files;
 }
 
-// The names a split goes by in a folder.
+// Returns the file names that a folder may use for a split.
 Files names_of(Split split) {
   if (split == Split::validation) return {"val", "validation"};
   return {name_of(split)};
@@ -91,7 +91,7 @@ class FlatOpener {
  private:
   bool shards() const { return settings_.data_impl == "llmc"; }
 
-  // What the file's own description says, else the rule of the programs that write such files.
+  // Returns the token type of the file's description, or else the convention of the programs that write such files.
   TokenType type_of(const std::string& path) const {
     const auto description = read_flat_description(path);
     if (!description) return flat_token_type_for(request_.vocabulary);
@@ -123,7 +123,7 @@ class FlatOpener {
     return share(open_files(files_of(entries)), split);
   }
 
-  // The split's part of all tokens laid end to end, cut where the files are.
+  // Concatenates all segments and returns the split's range, cut at file boundaries.
   std::vector<TokenSegment> share(const std::vector<TokenSegment>& all, Split split) const {
     int64_t total = 0;
     for (const TokenSegment& segment : all) total += segment.tokens.count();

@@ -1,5 +1,5 @@
-// A file of tokens without documents, read in place: a flat train.bin of nanoGPT and LitGPT, which is nothing but the tokens, or
-// a shard of llm.c, whose header of 256 int32 says what follows:
+// A file of tokens without documents, read in place. Either a flat train.bin of nanoGPT and LitGPT, which has tokens only, or a
+// shard of llm.c, which starts with a header of 256 int32:
 //
 //   [0] 20240520, [1] 1, [2] tokens: uint16      [0] 20240801, [1] 7, [2] tokens: uint32 (Llama 3)      the rest is 0
 #pragma once
@@ -15,7 +15,7 @@ namespace trireme {
 
 class TokenFile {
  public:
-  // UserError that names file and byte when it is not such a file.
+  // UserError names the file and the byte if the file is not valid.
   static TokenFile open_flat(const std::string& path, TokenType type);
   static TokenFile open_llmc(const std::string& path);
 
@@ -23,7 +23,7 @@ class TokenFile {
   TokenType type() const { return type_; }
   int64_t tokens() const { return std::ssize(data_) / size_of(type_); }
 
-  // Tokens [begin, begin + tokens.size()), which must lie inside.
+  // Reads tokens [begin, begin + tokens.size()), which must be inside the file.
   void read(int64_t begin, std::span<int32_t> tokens) const;
 
  private:

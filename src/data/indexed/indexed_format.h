@@ -6,9 +6,9 @@
 //   18          uint64  S, sequences
 //   26          uint64  D, documents + 1
 //   34          int32[S]  tokens of each sequence
-//   34 + 4S     int64[S]  where each begins in the .bin, in bytes: the running sum of the lengths
-//   34 + 12S    int64[D]  where each document begins, as a number of sequences: first 0, last S
-//   34 + 12S+8D int8[S]   modes, in multimodal datasets only; nothing but the size of the file tells
+//   34 + 4S     int64[S]  byte offset of each sequence in the .bin: the running sum of the lengths
+//   34 + 12S    int64[D]  first sequence of each document: first entry 0, last entry S
+//   34 + 12S+8D int8[S]   modes, in multimodal datasets only; only the file size shows whether they are present
 #pragma once
 
 #include <array>

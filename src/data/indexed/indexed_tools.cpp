@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kSequencesAtOnce = 1 << 14;
 constexpr int64_t kTokensAtOnce = 1 << 22;
 
-// Copies documents piece by piece, sequences and the ends of documents in the order in which they lie.
+// Copies documents in batches, keeping the order of sequences and document ends.
 class Copier {
  public:
   Copier(IndexedDatasetWriter& writer, const std::function<void(int64_t)>& progress) : writer_(writer), progress_(progress) {}
@@ -25,7 +25,7 @@ class Copier {
       throw UserError("{}: byte {}: documents {} to {} are sequences {} to {} of {}; run trireme data verify {}", data.idx_path(),
                       data.document_byte(documents.begin), documents.begin, documents.end, sequences.begin, sequences.end,
                       data.sequences(), data.prefix());
-    int64_t sequence = sequences.begin, document = documents.begin;  // the first whose end is not written
+    int64_t sequence = sequences.begin, document = documents.begin;  // the next document whose end is to be written
     while (sequence < sequences.end || document < documents.end) {
       const Range piece{sequence, gather(data, {sequence, sequences.end}, document, documents.end)};
       sequence = piece.end;
@@ -34,7 +34,7 @@ class Copier {
   }
 
  private:
-  // Lengths of sequences, and ends of documents between them, until there are enough of either. Returns the sequence after them.
+  // Collects sequence lengths and document ends until either batch is full. Returns the index after the last sequence collected.
   int64_t gather(const IndexedDataset& data, Range sequences, int64_t& document, int64_t last_document) {
     lengths_.clear();
     ends_.clear();

@@ -1,5 +1,5 @@
-// Datasets made from datasets, as streams: memory does not grow with their size, and the files are what Megatron's own tools
-// write.
+// Tools that make datasets from datasets. They stream, so memory does not grow with size. The files equal those of Megatron's own
+// tools.
 #pragma once
 
 #include <functional>
@@ -15,12 +15,12 @@ struct CopyTotals {
   int64_t sequences = 0, documents = 0, tokens = 0;
 };
 
-// One after the other into one. UserError when they differ in token type or in having modes. `progress` is told the bytes of .bin
-// written so far.
+// Concatenates datasets into one. UserError if they differ in token type or in having modes. `progress` receives the bytes of
+// .bin written so far.
 CopyTotals merge_datasets(const std::vector<std::string>& prefixes, const std::string& output, Replace replace,
                           const std::function<void(int64_t)>& progress);
 
-// Documents [documents.begin, documents.end) of a dataset, whole.
+// Copies documents [documents.begin, documents.end) of a dataset whole.
 CopyTotals copy_documents(const std::string& prefix, Range documents, const std::string& output, Replace replace,
                           const std::function<void(int64_t)>& progress);
 

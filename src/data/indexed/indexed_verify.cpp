@@ -44,7 +44,7 @@ int64_t check_documents(const IndexedDataset& data, Range entries) {
   return empty;
 }
 
-// The largest token of a piece of the .bin.
+// Checks a range of the .bin and returns its largest token.
 int64_t check_tokens(const IndexedDataset& data, Range tokens, std::optional<int64_t> vocabulary) {
   const int64_t size = size_of(data.type());
   std::vector<int32_t> values(static_cast<size_t>(tokens.count()));
@@ -60,7 +60,7 @@ int64_t check_tokens(const IndexedDataset& data, Range tokens, std::optional<int
   return *most;
 }
 
-// Sums of a whole file by pieces are not additive, so this is one pass; it is far faster than any disk.
+// A CRC over the whole file is sequential, so this is one pass on one thread. It is far faster than any disk.
 uint32_t checksum(const std::string& path, const std::function<void(int64_t)>& read) {
   const MappedFile file = MappedFile::open(path);
   uint32_t sum = 0;
@@ -106,7 +106,7 @@ VerifiedDataset verify_dataset(const IndexedDataset& data, std::optional<int64_t
   ThreadPool pool;
   std::atomic<int64_t> bytes_read = 0, empty_documents = 0;
   const auto read = [&](int64_t bytes) { progress(bytes_read += bytes); };
-  // Pieces are checked in any order, but the first fault in the file is the one to name.
+  // Ranges are checked in any order, but the error names the first fault in the file.
   std::mutex mutex;
   int64_t first_fault = std::numeric_limits<int64_t>::max();
   std::string fault;

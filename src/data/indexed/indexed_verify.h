@@ -1,4 +1,4 @@
-// Everything that can be found out about a dataset by reading all of it, on all cores.
+// Verifies a dataset by reading all of it, on all cores.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Sequences by length: bucket 0 holds the empty ones, bucket k those of 2^(k-1) to 2^k - 1 tokens.
+// Histogram of sequence lengths: bucket 0 counts empty sequences, bucket k those of 2^(k-1) to 2^k - 1 tokens.
 inline constexpr size_t kLengthBuckets = 33;
 
 struct LengthSummary {
@@ -28,10 +28,9 @@ struct VerifiedDataset {
   uint32_t crc32c_bin = 0, crc32c_idx = 0;
 };
 
-// Reads the arrays of the .idx and all tokens of the .bin. UserError with file and byte for the first thing that is wrong:
-//   lengths that are negative, pointers that are not their running sum, documents that do not follow each other, tokens that are
-//   negative or not below `vocabulary`.
-// `progress` is told the bytes read so far, from time to time and from any thread.
+// Reads the arrays of the .idx and all tokens of the .bin. Throws a UserError with file and byte for the first fault: a negative
+// length, a pointer that is not the running sum, documents out of order, or a token that is negative or not below `vocabulary`.
+// `progress` receives the bytes read so far, at intervals and from any thread.
 VerifiedDataset verify_dataset(const IndexedDataset& data, std::optional<int64_t> vocabulary,
                                const std::function<void(int64_t)>& progress);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
-// What killed processes left of files on their way to these names.
+// Removes the partial files that killed writers of this prefix left.
 void remove_left_partials(const std::filesystem::path& prefix) {
   const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : ".";
   const std::string name = prefix.filename().string();
@@ -35,7 +35,7 @@ std::filesystem::path with_suffix(const std::filesystem::path& prefix, const cha
 
 IndexedDatasetWriter::Stream::Stream(const std::filesystem::path& path)
     : path_(path), temporary_(partial_name(path)), file_(File::create(temporary_)) {
-  file_.lock();  // as long as this process lives: then no other takes the file for a dead one's
+  file_.lock();  // held while this process lives, so no other process removes the file as stale
   buffer_.reserve(kBufferBytes);
 }
 
@@ -156,7 +156,7 @@ void IndexedDatasetWriter::finish() {
   document_ends_->read_back<int64_t>([&](std::span<const int64_t> ends) { index.put(ends); });
   if (mode_bytes_) mode_bytes_->read_back<int8_t>([&](std::span<const int8_t> modes) { index.put(modes); });
 
-  // A reader opens the .idx first, so it comes last; an old one must not stand beside the new .bin.
+  // Readers open the .idx first, so it is published last. An old .idx must not exist together with the new .bin.
   std::error_code ignored;
   std::filesystem::remove(with_suffix(prefix_, ".idx"), ignored);
   bin_->publish();

@@ -1,12 +1,12 @@
-// Writes a Megatron dataset, PREFIX.bin and PREFIX.idx, byte for byte as Megatron's own builder writes it (indexed_dataset.h has
-// the format), as a stream: memory does not grow with the number of tokens or documents.
+// Writes a Megatron dataset, PREFIX.bin and PREFIX.idx, byte for byte as Megatron's own builder does (format: indexed_format.h).
+// It streams: memory does not grow with the number of tokens or documents.
 //
 //   IndexedDatasetWriter writer("folder/pile_text_document", token_type_for(50257));
-//   writer.add_sequence(tokens);   // a GPT document is one sequence; an empty one is none
+//   writer.add_sequence(tokens);   // a GPT document is one sequence, or none if it is empty
 //   writer.end_document();
 //   writer.finish();
 //
-// Nothing is seen under the two names before finish(); a writer dropped without it leaves nothing behind.
+// The two files appear under their names at finish(). A writer destroyed without finish() leaves no files.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@
 
 namespace trireme {
 
-enum class SequenceModes : uint8_t { none, kept };  // a byte for every sequence, in multimodal datasets only
+enum class SequenceModes : uint8_t { none, kept };  // one byte per sequence, in multimodal datasets only
 enum class Replace : uint8_t { no, yes };
 
-// A piece of a dataset as it lies in the files.
+// A piece of a dataset in the layout of the files.
 struct IndexedBlock {
-  std::span<const std::byte> tokens;          // of all its sequences, in the token type of the dataset
-  std::span<const int32_t> sequence_lengths;  // tokens of each
-  std::span<const int64_t> document_ends;     // how many sequences of this block lie before each document's end
-  std::span<const int8_t> modes;              // of each sequence, with SequenceModes::kept
+  std::span<const std::byte> tokens;          // tokens of all its sequences, in the dataset's token type
+  std::span<const int32_t> sequence_lengths;  // tokens per sequence
+  std::span<const int64_t> document_ends;     // sequences of this block before each document end
+  std::span<const int8_t> modes;              // one per sequence, with SequenceModes::kept
 };
 
 class IndexedDatasetWriter {
  public:
-  // UserError when the files are there and may not be replaced, or the folder is not.
+  // UserError if the files exist and may not be replaced, or if the folder does not exist.
   IndexedDatasetWriter(const std::filesystem::path& prefix, TokenType type, Replace replace = Replace::no,
                        SequenceModes modes = SequenceModes::none);
   ~IndexedDatasetWriter();
@@ -42,17 +42,17 @@ class IndexedDatasetWriter {
 
   void add_sequence(std::span<const int32_t> tokens, int8_t mode = 0);
   void end_document();
-  void append(const IndexedBlock& block);  // the same for many at once, without conversion: the fast way
+  void append(const IndexedBlock& block);  // adds many sequences without conversion; the fast path
 
   int64_t sequences() const { return sequences_; }
   int64_t documents() const { return documents_; }
   int64_t tokens() const { return tokens_; }
   TokenType type() const { return type_; }
 
-  void finish();  // makes both files visible, .bin first, and durable
+  void finish();  // publishes both files, .bin first; they are durable
 
  private:
-  // A file that is written from front to back through a buffer, under a name of its own until it is given the real one.
+  // A file written front to back through a buffer. It has a temporary name until publish().
   class Stream {
    public:
     explicit Stream(const std::filesystem::path& path);
@@ -63,8 +63,8 @@ class IndexedDatasetWriter {
     }
     void put_bytes(std::span<const std::byte> bytes);
     void flush();
-    void publish();  // under the real name, durably
-    // Everything written so far, from the start, in pieces of whole T.
+    void publish();  // renames it to the real name; durable
+    // Passes everything written so far, from the start, in pieces of whole T.
     template <class T, class Take>
     void read_back(Take&& take);
 
@@ -80,7 +80,7 @@ class IndexedDatasetWriter {
   SequenceModes modes_;
   int64_t sequences_ = 0, documents_ = 0, tokens_ = 0;
   std::vector<std::byte> converted_;
-  // The counts of the .idx come before what they count, so its parts wait in files of their own.
+  // The counts of the .idx precede the arrays they count, so each array is first written to its own file.
   std::optional<Stream> bin_, lengths_, document_ends_, mode_bytes_;
 };
 

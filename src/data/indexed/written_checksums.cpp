@@ -37,7 +37,7 @@ std::optional<WrittenChecksums> find_written_checksums(const std::string& prefix
   const std::string name = fs::path(prefix).filename().string();
   std::error_code failed;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
-    // The report of OUTPUT_text_document is OUTPUT_report.json.
+    // The report of OUTPUT_text_document is named OUTPUT_report.json.
     const std::string report = entry.path().filename().string();
     if (!report.ends_with(kReport) || !name.starts_with(report.substr(0, report.size() - kReport.size()))) continue;
     WrittenChecksums written{.report = entry.path().string(), .files = {}};

@@ -1,4 +1,4 @@
-// The checksums that `trireme data prepare` noted when it wrote a dataset, in PREFIX_report.json beside it.
+// The checksums that `trireme data prepare` recorded for a dataset in PREFIX_report.json beside it.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 namespace trireme {
 
 struct WrittenChecksums {
-  std::string report;                     // the file that has them
-  std::map<std::string, uint32_t> files;  // name, without folders -> crc32c
+  std::string report;                     // the file that contains them
+  std::map<std::string, uint32_t> files;  // file name without folders -> crc32c
 };
 
-// Of the dataset with this prefix. Nothing: no report beside it speaks of its two files.
+// Returns the checksums of the dataset with this prefix, or nothing if no report beside it lists its two files.
 std::optional<WrittenChecksums> find_written_checksums(const std::string& prefix);
 
-// UserError if `file`, of which this is the checksum, is not the one that was written.
+// UserError if `checksum`, computed from `file`, differs from the recorded one.
 void require_written(const WrittenChecksums& written, const std::string& file, uint32_t checksum);
 
 }  // namespace trireme

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMockDocuments = 100000;
 constexpr uint64_t kMockLengthSeed = 0;
-constexpr int64_t kMockLengthLimit = 4096;  // no document reaches it
+constexpr int64_t kMockLengthLimit = 4096;  // exclusive upper bound of document lengths
 
 int64_t checked_vocabulary(int64_t vocabulary, int64_t least) {
   if (vocabulary < least || vocabulary > std::numeric_limits<int32_t>::max())
@@ -21,7 +21,7 @@ int64_t checked_vocabulary(int64_t vocabulary, int64_t least) {
 
 }  // namespace
 
-// A vocabulary needs one token to count with, the end of document, and 0, which no document holds.
+// The vocabulary needs at least one counting token, the end-of-document token, and 0, which no document contains.
 MockCorpus::MockCorpus(int64_t vocabulary) : end_of_document_(checked_vocabulary(vocabulary, 3) - 1), lengths_(kMockDocuments) {
   NumpyGenerator random(kMockLengthSeed);
   for (int64_t& length : lengths_) length = random.integers(1, kMockLengthLimit);
@@ -44,7 +44,7 @@ LegacyMockDataset::LegacyMockDataset(int64_t samples, int64_t sequence, int64_t 
     throw UserError("model.seed={} is too large: mock_legacy adds the sample number to it", seed);
 }
 
-// How many random bits a draw takes depends on them, so that all draws before the wanted ones are made.
+// The number of random bits per draw depends on the values drawn, so all draws before the wanted ones must be made.
 void LegacyMockDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   NumpyGenerator random(seed_ + static_cast<uint64_t>(index));
   for (const std::span<int32_t> wanted : {tokens, targets})

@@ -1,4 +1,4 @@
-// Data that needs no files, as the reference systems make it for benchmarks.
+// Synthetic data without files, equal to the reference systems' benchmark data.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-inline constexpr int64_t kMockVocabulary = 50257;  // GPT-2's, when the recipe gives none
+inline constexpr int64_t kMockVocabulary = 50257;  // GPT-2's, used if the recipe gives none
 
-// 100,000 documents of 1 to 4095 tokens: 1, 2, 3, ... and the end-of-document token, which is the last of the vocabulary. A
-// document that would count past a small vocabulary starts again at 1. Easy to learn: the loss falls within tens of steps.
+// 100,000 documents of 1 to 4095 tokens: 1, 2, 3, ... and the end-of-document token, which is the last of the vocabulary.
+// Counting restarts at 1 when it would exceed a small vocabulary. Easy to learn: the loss falls within tens of steps.
 class MockCorpus final : public Corpus {
  public:
   explicit MockCorpus(int64_t vocabulary);
@@ -24,8 +24,8 @@ class MockCorpus final : public Corpus {
   std::vector<int64_t> lengths_;
 };
 
-// Tokens and targets that are independent and uniform over the vocabulary, sample i from the generator seeded with seed + i.
-// Nothing can be learned: the loss stays at ln(vocabulary).
+// Independent tokens and targets, uniform over the vocabulary. Sample i comes from a generator seeded with seed + i. Nothing can
+// be learned: the loss stays at ln(vocabulary).
 class LegacyMockDataset final : public Dataset {
  public:
   LegacyMockDataset(int64_t samples, int64_t sequence, int64_t vocabulary, uint64_t seed);

@@ -17,7 +17,7 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 
 struct TypeName {
   NumberType type;
-  std::string_view descr;  // as numpy writes it
+  std::string_view descr;  // the type string that numpy writes
   const char* name;
 };
 constexpr std::array<TypeName, 6> kTypeNames{{{NumberType::uint8, "|u1", "uint8"},
@@ -29,7 +29,7 @@ constexpr std::array<TypeName, 6> kTypeNames{{{NumberType::uint8, "|u1", "uint8"
 
 const TypeName& name_row(NumberType type) { return *std::ranges::find(kTypeNames, type, &TypeName::type); }
 
-// The header is a Python dictionary: {'descr': '<i4', 'fortran_order': False, 'shape': (8, 2), }
+// Parses the header, a Python dictionary: {'descr': '<i4', 'fortran_order': False, 'shape': (8, 2), }
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& path) : text_(text), path_(path) {}
@@ -83,7 +83,7 @@ class HeaderParser {
   const std::string& path_;
 };
 
-// As numpy 2 writes it: room for the first dimension to grow to 21 digits, and data that begin at a multiple of 64.
+// Formats the header as numpy 2 does: the first dimension can grow to 21 digits, and the data starts at a multiple of 64.
 std::string make_header(const NpyShape& shape) {
   const std::string rows = std::to_string(shape.rows);
   const std::string dimensions = shape.columns == 0 ? rows + "," : fmt::format("{}, {}", rows, shape.columns);

@@ -1,5 +1,5 @@
-// Arrays in numpy's .npy files: one or two dimensions of whole numbers, in row order. Read and written through memory, so that
-// size costs no time.
+// numpy's .npy files: integer arrays of one or two dimensions in row-major order. Files are memory-mapped, so opening does not
+// depend on the size.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace trireme {
 struct NpyShape {
   NumberType type = NumberType::int32;
   int64_t rows = 0;
-  int64_t columns = 0;  // 0: one dimension
+  int64_t columns = 0;  // 0 for one dimension
 
   int64_t count() const { return columns == 0 ? rows : rows * columns; }
   int64_t bytes() const { return count() * size_of(type); }
@@ -26,7 +26,7 @@ std::string describe(const NpyShape& shape);  // "int32[100,2]"
 
 class NpyFile {
  public:
-  explicit NpyFile(const std::filesystem::path& path);  // UserError that names file and byte when it is not such an array
+  explicit NpyFile(const std::filesystem::path& path);  // UserError names the file and the byte if it is not such an array
 
   const NpyShape& shape() const { return shape_; }
   NumberArray numbers() const { return {data_, shape_.type, shape_.count()}; }
@@ -37,9 +37,8 @@ class NpyFile {
   const std::byte* data_ = nullptr;
 };
 
-// A new array in a file, or in memory when no path is given; zeros at first. A file is seen under its name from commit() on.
-// Until then an array of up to a gibibyte is in memory, where numbers can be exchanged all over it without a page of a file for
-// each; a larger one is in its file from the beginning.
+// A new, zeroed array in a file, or in memory if no path is given. The file appears under its name at commit(). Until then an
+// array of up to 1 GiB stays in memory, so random swaps do not touch file pages; a larger one is in its file from the start.
 class NewNumbers {
  public:
   NewNumbers(const std::filesystem::path& path, const NpyShape& shape);
@@ -49,7 +48,7 @@ class NewNumbers {
     return {reinterpret_cast<T*>(data_.data()), data_.size() / sizeof(T)};
   }
   NumberArray numbers() const { return {data_.data(), shape_.type, shape_.count()}; }
-  void commit();  // views that were taken before are void
+  void commit();  // invalidates views taken before
 
  private:
   void create_file();

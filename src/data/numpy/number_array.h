@@ -1,5 +1,4 @@
-// Arrays of whole numbers of one of several widths, as numpy keeps them in files. A NumberArray is a small view that reads any of
-// them as int64.
+// Integer arrays of one of several widths, as stored in .npy files. A NumberArray is a small view that reads any width as int64.
 #pragma once
 
 #include <cstddef>

@@ -9,9 +9,9 @@
 namespace trireme {
 namespace {
 
-// SeedSequence(seed).generate_state(4, uint64): the seed's 32-bit words are hashed into a pool of four, every word of the pool is
-// mixed into every other, and the pool is hashed again into as many words as asked for. Seeds up to 64 bits are two words; the
-// absent words of a pool count as zero.
+// SeedSequence(seed).generate_state(4, uint64). The seed's 32-bit words are hashed into a pool of four words, every word of the
+// pool is mixed into every other, and the pool is hashed into the output words. A seed of up to 64 bits has two words; missing
+// words count as zero.
 std::array<uint64_t, 4> seed_sequence(uint64_t seed) {
   constexpr size_t kPool = 4;
   uint32_t hash = 0x43b0d7e5;
@@ -63,7 +63,7 @@ NumpyGenerator::NumpyGenerator(uint64_t seed) {
   const Word128 start = (Word128{words[0]} << 64) | words[1];
   const Word128 stream = (Word128{words[2]} << 64) | words[3];
   increment_ = (stream << 1) | 1;
-  next64();  // from state 0, as PCG's own seeding does
+  next64();  // start from state 0, like PCG's own seeding
   state_ += start;
   next64();
 }
@@ -88,12 +88,12 @@ uint32_t NumpyGenerator::next32() {
 
 int64_t NumpyGenerator::integers(int64_t low, int64_t high) {
   CHECK(low < high);
-  // Unsigned, so that a range wider than half of int64 wraps to its true size.
+  // Unsigned arithmetic, so that a range wider than half of int64 wraps to its true size.
   const uint64_t base = static_cast<uint64_t>(low);
   const uint64_t range = static_cast<uint64_t>(high) - base;
   if (range == 1) return low;
   if (range > uint64_t{1} << 32) {
-    const uint64_t threshold = (0 - range) % range;  // 2^64 mod range: products with a smaller low part are over-represented
+    const uint64_t threshold = (0 - range) % range;  // 2^64 mod range: multiples with a smaller low part are over-represented
     Word128 product = 0;
     do product = Word128{next64()} * range;
     while (static_cast<uint64_t>(product) < threshold);

@@ -1,5 +1,5 @@
-// The two random generators of numpy that decide the order of samples in the reference systems, equal to numpy's bit for bit.
-// Draws that are ours (initialisation, dropout) use base/philox.h instead.
+// The two numpy generators that decide the sample order of the reference systems, bit-equal to numpy. Our own draws
+// (initialisation, dropout) use base/philox.h.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,15 @@ class NumpyRandomState {
  public:
   explicit NumpyRandomState(uint32_t seed) : engine_(seed) {}
 
-  // Uniform in [0, max]: draws under the smallest mask that covers max, until one is not above it. A max of more than 32 bits
-  // takes two draws, the upper word first.
+  // Uniform in [0, max]: draws masked values until one is not above max; the mask is the smallest that covers max. A max of more
+  // than 32 bits takes two draws, the upper word first.
   uint64_t interval(uint64_t max);
 
   // Fisher-Yates from the end, as RandomState.shuffle; the order does not depend on the element type.
   template <class T>
   void shuffle(std::span<T> values) {
-    // The draws do not depend on the values, so a block of them is made first and the memory they lead to is on its way before
-    // it is needed: most of the time of a large shuffle would be waiting for memory.
+    // The draws do not depend on the values. So a block of draws is made first and their memory is prefetched: a large shuffle
+    // would otherwise mostly wait for memory.
     std::array<size_t, 64> partners;
     for (size_t i = values.size(); i > 1;) {
       const size_t block = std::min(partners.size(), i - 1);
@@ -47,10 +47,10 @@ class NumpyGenerator {
   explicit NumpyGenerator(uint64_t seed);
 
   uint64_t next64();
-  uint32_t next32();  // the low half of a 64-bit draw, then its high half
+  uint32_t next32();  // returns the low half of a 64-bit draw, then its high half
 
-  // Uniform in [low, high), by Lemire's method. A range that fits in 32 bits uses 32-bit draws whatever the dtype, so this is
-  // integers(low, high) of numpy for dtype int32 and int64 alike.
+  // Uniform in [low, high), by Lemire's method. A range that fits in 32 bits uses 32-bit draws for every dtype, so this equals
+  // numpy's integers(low, high) for both int32 and int64.
   int64_t integers(int64_t low, int64_t high);
 
  private:
@@ -58,7 +58,7 @@ class NumpyGenerator {
 
   Word128 state_ = 0;
   Word128 increment_ = 0;
-  uint32_t buffered_ = 0;  // the high half that next32 has kept
+  uint32_t buffered_ = 0;  // the high half for the next call of next32
   bool has_buffered_ = false;
 };
 

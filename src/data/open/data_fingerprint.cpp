@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What an entry may mean: a file, the two files of a prefix, a folder, a pattern.
+// Returns the files that an entry may mean: a file, the two files of a prefix, a folder or a pattern.
 std::vector<fs::path> files_behind(const std::string& entry) {
   std::vector<fs::path> files;
   std::error_code ignored;
@@ -49,7 +49,7 @@ uint32_t checksum_of_ends(const fs::path& path, int64_t bytes, uint32_t seed) {
 }
 
 std::string fingerprint_of(const std::string& entry) {
-  constexpr size_t kMostRead = 64;  // of a folder of many files the others count with their sizes
+  constexpr size_t kMostRead = 64;  // further files of a folder contribute only name and size
   const std::vector<fs::path> files = files_behind(entry);
   if (files.empty()) return "not found";
   int64_t total = 0;

@@ -1,4 +1,4 @@
-// Whether two machines see the same data, without reading it all.
+// Detects whether two machines see the same data without reading all of it.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace trireme {
 
-// One row per entry of model.data.data_prefix and per file of model.tokenizer: {"data /mnt/pile_text_document", "2 files, 1234
-// bytes, checksum 0123abcd"}. The checksum is of the names, the sizes, and the first and last bytes of up to some files.
+// Returns one row per entry of model.data.data_prefix and per file of model.tokenizer: {"data /mnt/pile_text_document", "2 files,
+// 1234 bytes, checksum 0123abcd"}. The checksum covers the names, the sizes, and the first and last bytes of a limited number of
+// files.
 std::vector<std::pair<std::string, std::string>> data_fingerprint(const DataSettings& data, const TokenizerSettings& tokenizer);
 
 }  // namespace trireme

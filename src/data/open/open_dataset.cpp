@@ -60,7 +60,8 @@ std::unique_ptr<Dataset> open_text(const DataSettings& settings, const Tokenizer
                      *request.samples_needed[static_cast<size_t>(split)], request.seed);
 }
 
-// The tokenizer of a recipe, which must suit its model. None for mock data, and where it is not needed and cannot be read.
+// Returns the tokenizer of a recipe, checked against its model. Returns null for mock data, and if it is not needed and cannot be
+// read.
 std::unique_ptr<Tokenizer> open_tokenizer(DataKind kind, const DatasetRequest& request) {
   if (kind == DataKind::mock || kind == DataKind::mock_legacy) return nullptr;
   const RecipeTokenizer named = named_tokenizer(request.tokenizer);

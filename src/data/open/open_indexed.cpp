@@ -21,27 +21,27 @@ namespace {
 
 using Corpora = std::map<std::string, std::shared_ptr<const IndexedDataset>>;
 
-// One dataset of one split, before it is opened.
+// A dataset of one split that is not open yet.
 struct Part {
   Split split = Split::train;
   std::shared_ptr<const IndexedDataset> corpus;
-  std::string prefix;                     // it is in the name of the index
-  std::optional<int64_t> samples_needed;  // none: one epoch
+  std::string prefix;                     // part of the index's name
+  std::optional<int64_t> samples_needed;  // no value: one epoch
   GptIndexRequest request;
   int64_t tokens = 0;
   IndexPlace place;
-  nlohmann::ordered_json identifiers;  // Megatron core's name of it
+  nlohmann::ordered_json identifiers;  // identifies it as Megatron core does
   std::unique_ptr<GptDataset> opened;
 };
 
-// A split of the recipe: its datasets, and how they are mixed.
+// The datasets of a split and how they are blended.
 struct SplitPlan {
   Split split = Split::train;
   Blend blend;
-  std::vector<double> shares;  // normalised; empty: in proportion to what one epoch gives
+  std::vector<double> shares;  // normalised; empty: in proportion to one epoch of each dataset
   std::vector<Part> parts;
-  bool single = false;  // one dataset, not a blend
-  int64_t samples = 0;  // of the blend; with shares
+  bool single = false;  // not a blend
+  int64_t samples = 0;  // of the blend, if shares are given
 };
 
 class Opener {
@@ -71,7 +71,7 @@ class Opener {
       throw UserError(
           "model.data.data_prefix lists {} datasets without weights, which model.data.legacy_dataset=true does not know",
           blend.prefixes.size());
-    // As the reference has it: a weight makes a blend even of a single dataset, unless the splits are datasets of their own.
+    // As in the reference, a weight makes even a single dataset a blend, unless each split has its own datasets.
     result.single = blend.prefixes.size() == 1 && (blend.weights.empty() || own_datasets() || legacy());
     if (!blend.weights.empty()) result.shares = normalized(blend.weights);
     const bool one_epoch = wanted == 0;
@@ -142,14 +142,14 @@ class Opener {
     part.identifiers = core_identifiers(name);
   }
 
-  // A dataset that is listed twice has one index.
+  // A dataset that is listed twice shares one index.
   void open_parts(std::vector<SplitPlan>& plans) const {
     std::map<std::string, std::vector<Part*>> same;
     for (SplitPlan& split_plan : plans)
       for (Part& part : split_plan.parts) same[part.place.paths.shuffle_index.string()].push_back(&part);
     std::vector<std::vector<Part*>> groups;
     for (auto& [path, parts] : same) groups.push_back(std::move(parts));
-    // Shuffling waits for memory and writing for the disk, so a few more at once than there are cores do no harm.
+    // Shuffling waits for memory and writing for the disk, so more threads than cores are fine.
     ThreadPool pool(static_cast<int>(std::min<size_t>(groups.size(), 16)));
     std::mutex speaking;
     pool.run(std::ssize(groups), [&](int64_t i) {
@@ -190,7 +190,7 @@ class Opener {
       samples = wanted;
       shares.assign(sizes.begin(), sizes.end());
     }
-    // The reference normalises once for the shares of the datasets and once more for the mixing order.
+    // The reference normalises once for the datasets' shares and again for the blending order.
     return blended(split_plan, blend_index(split_plan, normalized(shares), samples, sizes));
   }
 
@@ -238,7 +238,7 @@ class Opener {
   Corpora corpora_;
 };
 
-// With model.data.auto_blend a folder stands for the datasets in it, sorted by name.
+// With model.data.auto_blend a folder means the datasets in it, sorted by name.
 std::vector<std::string> datasets_in(const std::string& entry) {
   namespace fs = std::filesystem;
   std::error_code error;

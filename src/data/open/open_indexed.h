@@ -1,4 +1,4 @@
-// The datasets that model.data.data_impl=mmap names: Megatron .bin/.idx files, one or a blend, with their indices.
+// Opens the datasets of model.data.data_impl=mmap: Megatron .bin/.idx files, single or blended, with their sample indices.
 #pragma once
 
 #include "config/settings.h"
@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-// All wanted splits at once; the indices of datasets and splits that are not there yet are made in parallel.
+// Opens all wanted splits. Missing indices of datasets and splits are built in parallel.
 DatasetsBySplit open_indexed_datasets(const DataSettings& settings, const DatasetRequest& request, const DataNotice& notice);
 
-// The blend of a split, with the weights of model.data.auto_blend if it is on.
+// Returns the blend of a split, with the weights of model.data.auto_blend if it is on.
 struct Blend blend_of_split(const DataSettings& settings, Split split);
 
 }  // namespace trireme

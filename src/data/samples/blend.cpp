@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostDatasets = 32766;  // the index numbers them in 16 bits
+constexpr size_t kMostDatasets = 32766;  // the index stores them in 16 bits
 
 std::optional<double> as_number(const std::string& text) {
   char* after = nullptr;
@@ -25,8 +25,7 @@ std::optional<double> as_number(const std::string& text) {
 
 constexpr std::string_view kBlanks = " \t";
 
-// numpy adds up long arrays in eight strands and by halves; weights that were divided by another sum would differ in the last
-// bit.
+// numpy sums long arrays pairwise in eight lanes. Weights divided by a differently rounded sum would differ in the last bit.
 double numpy_sum(std::span<const double> values) {
   if (values.size() < 8) return std::accumulate(values.begin(), values.end(), 0.0);
   if (values.size() > 128) {
@@ -182,7 +181,7 @@ BlendIndex BlendIndex::open(const std::filesystem::path& datasets, const std::fi
   index.datasets_ = files->datasets.numbers();
   index.dataset_samples_ = files->dataset_samples.numbers();
   index.storage_ = files;
-  // Places all over the index; reading all of it would take as long as making it.
+  // Checks evenly spaced entries of the index; reading all of it would take as long as building it.
   constexpr int64_t kPlaces = 1024;
   for (int64_t place = 0; place < std::min(kPlaces, samples); ++place) {
     const int64_t sample = samples <= kPlaces ? place : place * (samples / kPlaces);
@@ -211,7 +210,7 @@ int64_t BlendedDataset::epoch_size() const {
 
 void BlendedDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   const int64_t number = index_.dataset(index), dataset_sample = index_.dataset_sample(index);
-  // An index that was read from a file may hold anything.
+  // An index read from a file may contain anything.
   if (number < 0 || number >= std::ssize(datasets_))
     throw Failure("sample {} of the blend: its .npy files are damaged; remove them", index);
   const Dataset& dataset = *datasets_[static_cast<size_t>(number)];

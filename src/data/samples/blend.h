@@ -1,7 +1,8 @@
-// Several datasets as one: which dataset sample number n of the whole comes from. All numbers are those of the reference systems.
+// Blends several datasets into one: maps sample n of the blend to a dataset and a sample. All numbers equal those of the
+// reference systems.
 //
-// model.data.data_prefix lists weights and datasets in turn, [0.3, a, 0.7, b], or datasets alone, [a, b, c]; then they are mixed
-// in proportion to the samples that one epoch of each gives.
+// model.data.data_prefix alternates weights and datasets, [0.3, a, 0.7, b], or lists datasets alone, [a, b, c]. Without weights
+// the datasets are blended in proportion to the samples of one epoch of each.
 #pragma once
 
 #include <filesystem>
@@ -16,41 +17,42 @@ namespace trireme {
 
 struct Blend {
   std::vector<std::string> prefixes;
-  std::vector<double> weights;  // as given; empty: none were
+  std::vector<double> weights;  // as given; may be empty
 };
 
-// `key` names the list in messages. UserError for weights that are not positive, or that do not pair up with datasets.
+// `key` names the list in messages. UserError if a weight is not positive or has no dataset.
 Blend parse_blend(const std::vector<std::string>& list, const std::string& key);
 
-// Weights by the size of each dataset's .bin to the power `alpha`, with six decimals.
+// Returns weights by the size of each dataset's .bin to the power `alpha`, with six decimals.
 std::vector<double> weights_by_size(const std::vector<int64_t>& bin_bytes, double alpha);
 
-// The weights divided by their sum, which is added up in numpy's order.
+// Returns the weights divided by their sum, which is added in numpy's order.
 std::vector<double> normalized(const std::vector<double>& weights);
 
-// How many samples of a dataset a blend of `samples` takes, and how many are made so that it never runs short. Megatron core.
+// Megatron core: the samples that a blend of `samples` takes from a dataset, and the samples to build so that it never runs
+// short.
 int64_t samples_taken(int64_t samples, double weight);
 int64_t samples_made(int64_t samples, double weight);
-// NeMo's own blends make and take this many.
+// NeMo's own blends build and take this many.
 int64_t samples_made_legacy(int64_t samples, double weight);
 
 class BlendIndex {
  public:
-  // At each sample the dataset that is furthest behind its weight is next, the first of several.
+  // Takes each sample from the dataset that is furthest below its weight; ties go to the first.
   static BlendIndex by_weight(const std::vector<double>& weights, int64_t samples);
-  // The same, each dataset until it is used up: all samples of all datasets.
+  // The same, but takes all samples of all datasets; a dataset leaves the blend when it is used up.
   static BlendIndex exhaustive(const std::vector<int64_t>& sizes);
 
   int64_t samples() const { return datasets_.size(); }
   int64_t dataset(int64_t sample) const { return datasets_[sample]; }
   int64_t dataset_sample(int64_t sample) const { return dataset_samples_[sample]; }
-  const std::vector<int64_t>& taken() const { return taken_; }  // samples of each dataset; empty when opened from files
+  const std::vector<int64_t>& taken() const { return taken_; }  // samples per dataset; empty if opened from files
 
   NumberArray datasets() const { return datasets_; }  // int16
 
-  // The two arrays as .npy files; Failure when they cannot be written.
+  // Writes the two arrays as .npy files. Failure if they cannot be written.
   void save(const std::filesystem::path& datasets, const std::filesystem::path& dataset_samples) const;
-  // From those files; UserError when they are not an index of so many samples of so many datasets.
+  // Opens those files. UserError if they are not an index of so many samples and datasets.
   static BlendIndex open(const std::filesystem::path& datasets, const std::filesystem::path& dataset_samples, int64_t samples,
                          const std::vector<int64_t>& sizes);
 
@@ -66,7 +68,7 @@ class BlendIndex {
 
 class BlendedDataset final : public Dataset {
  public:
-  // Failure when a dataset has fewer samples than the blend takes of it.
+  // Failure if a dataset has fewer samples than the blend takes from it.
   BlendedDataset(std::vector<std::unique_ptr<Dataset>> datasets, BlendIndex index, const std::vector<std::string>& names);
 
   int64_t size() const override { return index_.samples(); }

@@ -24,7 +24,7 @@ int64_t GptDataset::advance(TokenPosition& at, const TokenPosition& end, int64_t
   const DocumentLengths lengths = corpus_->document_lengths();
   int64_t done = 0;
   while (done < count && at.document_position <= end.document_position) {
-    // An index that was read from a file may hold anything.
+    // An index read from a file may contain anything.
     if (at.document_position < 0 || at.document_position >= index_.document_index.size())
       throw Failure("the sample index of {} is damaged; remove its .npy files", name_);
     const int64_t document = index_.document_index[at.document_position];
@@ -68,13 +68,13 @@ void GptDataset::read(int64_t index, int64_t first, std::span<int32_t> tokens, s
   TokenPosition at = index_.position(number, lengths, request_);
   TokenPosition end = index_.position(number + 1, lengths, request_);
   end.offset += request_.extra();
-  // A sample of many short documents is all over the files: where the system has none of it in memory, a read of the disk for
-  // each.
+  // A sample of many short documents is scattered over the files. If they are not cached, each document costs a disk read, so the
+  // reads are started ahead.
   constexpr int64_t kFew = 16;
   const bool scattered = end.document_position - at.document_position >= kFew;
   if (scattered) ask_for_places(at, end);
 
-  // tokens: x[first] .. x[first+n-1]; targets: x[first+1] .. x[first+n], where there is no x[T] without the extra token.
+  // tokens: x[first] .. x[first+n-1]; targets: x[first+1] .. x[first+n]. x[T] exists only with the extra token.
   const int64_t n = std::ssize(tokens), behind = request_.sequence + request_.extra() - (first + 1);
   advance(at, end, first, [](int64_t, int64_t, int64_t, int64_t) {});
   if (TokenPosition ahead = at; scattered)

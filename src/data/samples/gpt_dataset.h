@@ -1,6 +1,6 @@
-// Samples cut from the documents of a corpus in the order of a GptIndex. Targets are the tokens that follow; a sample runs over
-// document ends, and the end-of-document token is a target like any other. What is missing at the end of a last sample that is
-// not full has token 0 and a masked target.
+// Samples cut from the documents of a corpus in the order of a GptIndex. Each target is the next token. A sample may cross
+// document ends, and the end-of-document token is a target like any other. An incomplete last sample is padded with token 0 and
+// masked targets.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace trireme {
 
 class GptDataset final : public Dataset {
  public:
-  // `name` stands for the corpus in messages.
+  // `name` is the corpus's name in messages.
   GptDataset(std::shared_ptr<const Corpus> corpus, GptIndex index, const GptIndexRequest& request, int64_t vocabulary,
              std::string name);
 
@@ -27,8 +27,8 @@ class GptDataset final : public Dataset {
 
  private:
   void read(int64_t index, int64_t first, std::span<int32_t> tokens, std::span<int32_t> targets) const override;
-  // Goes on from `at` by `count` tokens, across documents, but not beyond `end`; returns how many there were. Each piece of a
-  // document on the way is shown to visit(document, offset, tokens before it, tokens in it).
+  // Advances from `at` by `count` tokens across documents, but not beyond `end`. Returns how many tokens there were. Calls
+  // visit(document, offset, tokens before it, tokens in it) for each piece of a document.
   template <class Visit>
   int64_t advance(TokenPosition& at, const TokenPosition& end, int64_t count, const Visit& visit) const;
   int64_t read_on(TokenPosition& at, const TokenPosition& end, std::span<int32_t> tokens) const;

@@ -15,11 +15,11 @@ namespace {
 constexpr const char* kTokensWanted = "trainer.max_steps * model.global_batch_size samples of model.encoder_seq_length tokens";
 constexpr int64_t kMostUint16 = std::numeric_limits<uint16_t>::max();
 constexpr int64_t kMostInt32 = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMostSamples = int64_t{1} << 36;  // a terabyte of index
+constexpr int64_t kMostSamples = int64_t{1} << 36;  // an index of one terabyte
 constexpr int64_t kMostUint32 = std::numeric_limits<uint32_t>::max();
 
-// The reference keeps a partial last sample when this is rounded up, in 32-bit floating-point numbers. Far beyond 2^24 samples
-// that is not exact, and must not be here either.
+// The reference keeps an incomplete last sample by rounding up this quotient in 32-bit floats. That is not exact far beyond 2^24
+// samples, and must not be exact here either.
 int64_t samples_rounded_up(int64_t tokens, int64_t sequence) {
   return static_cast<int64_t>(std::ceil(static_cast<float>(tokens) / static_cast<float>(sequence)));
 }
@@ -36,8 +36,8 @@ void fill_document_index(std::span<Document> index, const GptIndexRequest& reque
   random.shuffle(index.subspan(last_epoch));
 }
 
-// The way over the documents in shuffled order. Each sample takes sequence + extra tokens and the next one begins where its own
-// tokens end, `extra` before.
+// Walks the documents in shuffled order. Each sample takes sequence + extra tokens; the next one starts `extra` tokens before its
+// end.
 template <class Document>
 class SampleWalk {
  public:
@@ -54,7 +54,7 @@ class SampleWalk {
         break;
       }
       remaining -= available;
-      if (position + 1 == std::ssize(documents_)) {  // a last sample that is not full
+      if (position + 1 == std::ssize(documents_)) {  // an incomplete last sample
         offset = lengths_[document(position)] - extra_;
         break;
       }
@@ -65,7 +65,7 @@ class SampleWalk {
   }
 
  private:
-  static constexpr int64_t kAhead = 32;  // documents come in random order, so their lengths are fetched in time
+  static constexpr int64_t kAhead = 32;  // documents are in random order, so their lengths are prefetched
 
   int64_t document(int64_t position) const { return documents_[static_cast<size_t>(position)]; }
 

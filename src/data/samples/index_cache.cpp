@@ -16,7 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// [begin, end] of each split as running sums of its fractions; null for a split without any. The first begins with the integer 0.
+// Returns [begin, end] of each split as running sums of its fractions, or null for an empty split. The first begin is the integer
+// 0.
 Json split_matrix(const SplitFractions& fractions) {
   Json matrix = Json::array();
   double begin = 0;
@@ -36,9 +37,8 @@ Json parse_tokenizer(const std::string& text) {
   return tokenizer;
 }
 
-// Whether the index was made for these documents: its shape says how many tokens there were, and in places all over it the
-// documents must have the lengths that it was made for. Each document is a page of the disk in the worst case, so where samples
-// have many of them there are fewer places.
+// Checks that the index was built for these documents. Its shape gives the number of tokens, and at sampled entries the document
+// lengths must match. Each document may cost a disk page, so fewer entries are sampled if samples have many documents.
 void check_fit(const GptIndex& index, DocumentLengths lengths, const GptIndexRequest& request) {
   constexpr int64_t kMostPlaces = 256, kFewestPlaces = 2, kDocuments = 1024;
   const int64_t samples = index.samples();

@@ -10,7 +10,7 @@ namespace trireme {
 TextCorpus::TextCorpus(const std::vector<std::string>& files, const Tokenizer& tokenizer, const SplitFractions& fractions,
                        Split split)
     : type_(token_type_for(tokenizer.vocabulary())) {
-  std::vector<Range> documents;  // in the tokens of all files
+  std::vector<Range> documents;  // ranges in the concatenated tokens of all files
   for (const std::string& file : files) {
     std::vector<int32_t> encoded = tokenizer.encode(read_text_file(file));
     encoded.push_back(tokenizer.end_of_document());

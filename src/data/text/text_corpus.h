@@ -1,8 +1,8 @@
 // Text files as a corpus in memory: each file is a document, closed by the end-of-document token.
 //
-// One text file is often the whole corpus, so a split is not a range of documents here but a range of the tokens of all files
-// laid end to end: training has the first part, validation the next, test the last. A document that crosses a boundary is cut
-// there, and its first part has no end-of-document token.
+// One text file is often the whole corpus. So a split is not a range of documents but a range of the concatenated tokens of all
+// files: first training, then validation, then test. A document that crosses a boundary is cut there, and its first part has no
+// end-of-document token.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ class TextCorpus final : public Corpus {
   std::byte* place_of(int64_t token) { return tokens_.data() + token * size_of(type_); }
 
   TokenType type_;
-  std::vector<std::byte> tokens_;  // of the split alone
+  std::vector<std::byte> tokens_;  // of this split only
   std::vector<int64_t> starts_;    // the first token of each document
   std::vector<int64_t> lengths_;
 };

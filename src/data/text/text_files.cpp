@@ -23,7 +23,7 @@ UserError refuse(const std::string& path, const std::string& why) {
   return UserError("model.data.data_prefix: '{}' {}", path, why);
 }
 
-// Text that is there by name only would be missing from the training without a word.
+// A dangling link must not silently drop text from training.
 void refuse_dangling(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) throw refuse(path.string(), "is a link to nothing");
@@ -33,7 +33,7 @@ bool holds_text(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return false;
   const auto size = fs::file_size(path, error);
-  // A file whose size cannot be told stays in the list, so that reading it says why.
+  // A file of unknown size stays in the list, so that reading it reports the error.
   return error || size > 0;
 }
 
@@ -61,7 +61,7 @@ std::vector<std::string> files_of_folder(const std::string& folder) {
 std::vector<std::string> files_of_pattern(const std::string& pattern) {
   glob_t found{};
   const std::unique_ptr<glob_t, decltype(&globfree)> found_owner(&found, &globfree);
-  // Unsorted by glob itself, whose order follows the locale.
+  // GLOB_NOSORT because glob's own order depends on the locale.
   const int status = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   if (status != 0 && status != GLOB_NOMATCH) throw refuse(pattern, "cannot be searched for");
   std::vector<std::string> files;
