@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
 
-// All of a part's file, piece by piece, checked against its checksum.
+// Passes a part's file piece by piece to `take` and checks its checksum.
 template <class Take>
 void read_checked(const fs::path& path, int64_t bytes, uint32_t checksum, Take&& take) {
   const File file = File::open(path);
@@ -56,7 +56,7 @@ void remove_old(const fs::path& path) {
   if (error) throw Failure("cannot replace {}: {}", path.string(), error.message());
 }
 
-// The .idx of documents of one sequence each, or of none where they are empty (data/indexed/indexed_format.h).
+// Writes the .idx (data/indexed/indexed_format.h): one sequence per document, none for empty documents.
 void write_index(const std::vector<FinishedPart>& parts, TokenType type, OutputStream& index) {
   int64_t sequences = 0, documents = 0;
   read_document_tokens(parts, [&](std::span<const int32_t> lengths) {
@@ -88,7 +88,8 @@ void write_index(const std::vector<FinishedPart>& parts, TokenType type, OutputS
   });
 }
 
-// With one part its tokens are the .bin as they are: it gets a second name, and loses the first with the work folder.
+// Hard-links the tokens of a single part as the .bin, which saves a copy; the first name goes away with the work folder. Returns
+// false if the file system cannot.
 bool link_tokens(const FinishedPart& part, const fs::path& bin) {
   std::error_code error;
   fs::create_hard_link(part.files.tokens, bin, error);
@@ -118,16 +119,16 @@ json assemble_megatron(const AssembleSettings& settings, const std::vector<Finis
   return files;
 }
 
-// llm.c's shards: the stream of all tokens, cut every so many; the first shard is for validation.
+// Writes llm.c's shards: the stream of all tokens, split every shard_tokens; the first shard is for validation.
 json assemble_llmc(const AssembleSettings& settings, const std::vector<FinishedPart>& parts) {
   constexpr size_t kHeaderNumbers = 256;
   const fs::path folder = work_folder_of(settings.prepare);
   const bool wide = settings.type == TokenType::uint32;
   const int64_t token_bytes = size_of(settings.type);
-  int64_t left = 0;  // tokens that are in no shard yet
+  int64_t left = 0;  // tokens not yet assigned to a shard
   for (const FinishedPart& part : parts) left += part.state.token_bytes / token_bytes;
   std::vector<OutputStream> shards;
-  int64_t room = 0;  // bytes missing in the last shard
+  int64_t room = 0;  // bytes still to be written to the last shard
   read_tokens(parts, [&](std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       if (room == 0) {

@@ -1,5 +1,5 @@
-// From the finished parts to the dataset's own files. May be killed at any moment and begun again; nothing has its final name
-// before it is whole, and the file that says so to readers gets its name last.
+// Assembles the finished parts into the files of the dataset. It may be killed at any moment and restarted. No file has its final
+// name before it is complete, and the file that readers open first is renamed last.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,13 +18,13 @@ struct AssembleSettings {
   const PrepareSettings& prepare;
   TokenType type;
   int64_t vocabulary;
-  int64_t memory;  // bytes it may use
+  int64_t memory;  // limit in bytes
 };
 
-// The files it made: a list of {"file", "bytes", "crc32c", ...}.
+// Returns the files written: a list of {"file", "bytes", "crc32c", ...}.
 nlohmann::json assemble(const AssembleSettings& settings, const std::vector<FinishedPart>& parts);
 
-// The disk that the output takes beside the parts.
+// Returns the disk space that the output needs in addition to the parts.
 int64_t assemble_bytes(OutputFormat format, int64_t token_bytes, int64_t documents, int64_t parts);
 
 }  // namespace trireme::prepare

@@ -1,8 +1,7 @@
-// A block: about half a megabyte of input on its way from a reader through a worker to the writer of its part. Blocks are made
-// once and used again, since fresh memory costs more than what is done with it.
+// A block is about half a megabyte of input on its way from a reader through a worker to the writer of its part. Blocks are
+// allocated once and reused, because fresh memory costs more than the work done on it.
 //
-// Where one block ends and the next begins depends on the input alone, so that a run that goes on after a stop finds the same
-// blocks, and so that their number says how far it came.
+// Block boundaries depend on the input alone. So a resumed run finds the same blocks, and a block number says how far a run got.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace trireme::prepare {
 
 inline constexpr size_t kBlockBytes = size_t{1} << 19;
 
-// Bytes that keep their memory, are not set to zero, and grow without a second copy of themselves (realloc moves pages).
+// A byte buffer that keeps its memory, does not zero it, and grows without a second copy (realloc moves pages).
 class ByteBuffer {
  public:
   ByteBuffer() = default;
@@ -50,7 +49,7 @@ class ByteBuffer {
     resize(at + bytes.size());
     std::copy(bytes.begin(), bytes.end(), data_ + at);
   }
-  // Gives back what a large document has taken beyond the usual.
+  // Frees the memory that a large document took beyond `usual`.
   void shrink(size_t usual) {
     size_ = std::min(size_, usual);
     if (capacity_ > usual) reallocate(usual);
@@ -68,43 +67,43 @@ class ByteBuffer {
   size_t size_ = 0, capacity_ = 0;
 };
 
-// Where reading goes on.
+// Where reading continues.
 struct Position {
-  int64_t unit = 0;   // in the part
-  int64_t block = 0;  // of the unit
-  int64_t byte = 0;   // of the unfolded file: where that block begins
-  int64_t line = 1;   // its first; 0: not known, in a unit that begins inside a file
+  int64_t unit = 0;   // index in the part
+  int64_t block = 0;  // index in the unit
+  int64_t byte = 0;   // offset of that block in the decompressed file
+  int64_t line = 1;   // its first line; 0: unknown, in a unit that starts inside a file
 
   bool operator==(const Position&) const = default;
 };
 
-enum class PieceEnd : uint8_t { document, cut };  // a long text is cut where that changes no token
+enum class PieceEnd : uint8_t { document, cut };  // a long text is cut only where the cut changes no token
 
 struct TextPiece {
-  size_t end = 0;  // in the bytes of the block
+  size_t end = 0;  // offset in the bytes of the block
   PieceEnd how = PieceEnd::document;
-  std::string name;  // of the file it is from
+  std::string name;  // name of its file
 };
 
 enum class Size : uint8_t { usual, large };
 
 struct Block {
-  // From the reader.
-  int64_t number = 0;  // in its part, from where this run began
-  Position next;       // after it
+  // Set by the reader.
+  int64_t number = 0;  // in its part, counted from the start of this run
+  Position next;       // position after this block
   Content content = Content::json_lines;
   Size size = Size::usual;
-  std::string name;  // of the file
+  std::string name;  // name of the file
   int64_t first_line = 0, first_byte = 0;
   ByteBuffer bytes;
-  std::vector<TextPiece> pieces;  // of Content::text
-  bool continues = false;         // its first piece goes on with a document of the block before
+  std::vector<TextPiece> pieces;  // for Content::text
+  bool continues = false;         // the first piece continues a document of the previous block
   Tally tally;
 
-  // From the worker.
-  ByteBuffer tokens;                     // as they lie in the .bin
-  std::vector<int32_t> document_tokens;  // of each document that ends in this block: its tokens in this block
-  int64_t open_tokens = 0;               // of one that does not end here
+  // Set by the worker.
+  ByteBuffer tokens;                     // in the format of the .bin
+  std::vector<int32_t> document_tokens;  // per document that ends in this block: its tokens in this block
+  int64_t open_tokens = 0;               // tokens of a document that continues in the next block
   int64_t text_bytes = 0;
 
   void reset() {

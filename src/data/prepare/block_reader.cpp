@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// Bytes that were read ahead, then the source.
+// Yields bytes that were read ahead, then the rest of the source.
 class PrefixedSource final : public ByteSource {
  public:
   PrefixedSource(std::span<const char> prefix, ByteSource& source) : prefix_(prefix), source_(source) {}
@@ -71,7 +71,7 @@ void BlockReader::read_unit(const InputFile& file, const Unit& unit) {
   else
     read_stream(file, unit);
   if (at_.block < skip_blocks_) throw_changed(file.path);
-  // An empty text is a document; elsewhere nothing tells of a file that has none.
+  // A file without lines or entries is reported, since otherwise nothing would show it. An empty text file is an empty document.
   const bool is_whole_file = unit.begin == 0 && unit.end == file.bytes;
   if (unit_bytes_ > 0 || !is_whole_file || skip_blocks_ > 0 || !(is_lines || file.wrapping.content == Content::tar)) return;
   open_block(Content::json_lines, file.path);
@@ -95,7 +95,7 @@ void BlockReader::read_stream(const InputFile& file, const Unit& unit) {
   }
 }
 
-// The blocks that an earlier run has finished must be what they were.
+// The blocks that an earlier run finished must have the same bytes as then.
 void BlockReader::compare_passed(const std::string& name) {
   if (at_.block == skip_blocks_ && passed_.before != passed_.after) throw_changed(name);
 }
@@ -134,7 +134,7 @@ void BlockReader::read_tar(ByteSource& source, const std::string& name) {
     if (const auto wrapping = wrapping_of(tar.name())) read_wrapped(tar, name + ": " + tar.name(), *wrapping);
 }
 
-// Lines that begin inside the unit. The unit before reads the line that reaches into this one.
+// Reads the lines that start inside the unit. The previous unit reads the line that crosses into this one.
 void BlockReader::read_plain_lines(const InputFile& file, const Unit& unit) {
   try {
     const bool from_inside = at_.block == 0 && unit.begin > 0;
@@ -179,15 +179,15 @@ void BlockReader::read_lines(ByteSource& source, const std::string& name) {
     block_->bytes.resize(end);
     put_block(static_cast<int64_t>(end), count_lines(block_->bytes.data(), block_->bytes.data() + end));
   }
-  // The next file of an archive begins with what is its own.
+  // The tail of one file must not reach the next file of an archive.
   tail_.clear();
 }
 
-// Where the whole lines in the block end; 0: there are none. Nothing before `searched` ends a line.
+// Returns the end of the complete lines in the block; 0: there are none. The bytes before `searched` contain no line end.
 size_t BlockReader::end_of_lines(size_t searched, bool ended) {
   const char* bytes = block_->bytes.data();
   const size_t size = block_->bytes.size();
-  // The last line of the unit is the one that holds the byte before the limit.
+  // The last line of the unit is the one that contains the byte before the limit.
   if (line_limit_ != kNoLimit && at_.byte + static_cast<int64_t>(size) >= line_limit_) {
     const size_t last = std::max(searched, static_cast<size_t>(std::max<int64_t>(line_limit_ - 1 - at_.byte, 0)));
     if (const void* found = std::memchr(bytes + last, '\n', size - last))
@@ -198,7 +198,8 @@ size_t BlockReader::end_of_lines(size_t searched, bool ended) {
   return found == nullptr ? 0 : static_cast<size_t>(static_cast<const char*>(found) - bytes) + 1;
 }
 
-// Passes over everything up to the next line feed; what follows it is in tail_. Adds to `dropped`; false: there is no next line.
+// Skips everything up to the next line feed and leaves the bytes after it in tail_. Adds the skipped bytes to `dropped`. Returns
+// false if there is no next line.
 bool BlockReader::drop_line(ByteSource& source, int64_t& dropped) {
   for (;;) {
     tail_.resize(kBlockBytes);
@@ -214,7 +215,7 @@ bool BlockReader::drop_line(ByteSource& source, int64_t& dropped) {
   }
 }
 
-// One document. Short ones share a block; a long one is cut, or makes its block large.
+// Reads one document. Short documents share a block; a long one is cut, or makes its block large.
 void BlockReader::read_text(ByteSource& source, const std::string& name) {
   for (;;) {
     if (block_ == nullptr || block_->content != Content::text) open_block(Content::text, name);
@@ -226,7 +227,7 @@ void BlockReader::read_text(ByteSource& source, const std::string& name) {
   if (block_->bytes.size() > kBlockBytes * 3 / 4) put_block(0, 0);
 }
 
-// The block is full and the document goes on. False: the document was too long, and is behind us.
+// Called when the block is full and the document continues. Returns false if the document was too long and has been skipped.
 bool BlockReader::make_room_in_text(ByteSource& source, const std::string& name) {
   ByteBuffer& bytes = block_->bytes;
   const size_t begin = block_->pieces.empty() ? 0 : block_->pieces.back().end;
@@ -277,7 +278,8 @@ void BlockReader::open_block(Content content, const std::string& name) {
   tail_.clear();
 }
 
-// Adds `bytes` bytes; false when the source has ended before. What came before a damage stays, to the last step.
+// Appends `bytes` bytes; returns false if the source ends before. If the source is damaged, the bytes before the failing step are
+// kept.
 bool BlockReader::fill(ByteSource& source, size_t bytes) {
   constexpr size_t kStep = size_t{1} << 16;
   ByteBuffer& buffer = block_->bytes;
@@ -319,10 +321,10 @@ void BlockReader::put_block(int64_t consumed, int64_t lines) {
 
 void BlockReader::give_up(const std::string& name, Finding finding, const char* what) {
   if (block_ == nullptr) open_block(Content::json_lines, name);
-  // What stands in the block and is not finished goes with the rest of the file.
+  // The incomplete line or piece in the block is dropped with the rest of the file.
   const std::string_view bytes(block_->bytes.data(), block_->bytes.size());
   size_t whole = 0;
-  if (block_->content == Content::json_lines) whole = bytes.rfind('\n') + 1;  // none: npos + 1 is 0
+  if (block_->content == Content::json_lines) whole = bytes.rfind('\n') + 1;  // without a line feed: npos + 1 is 0
   if (block_->content == Content::text && !block_->pieces.empty()) whole = block_->pieces.back().end;
   block_->bytes.resize(whole);
   if (block_->content == Content::text && block_->pieces.empty() && block_->continues)

@@ -1,4 +1,4 @@
-// From a unit of input to blocks: unfolds what is compressed, walks through archives, cuts at line ends.
+// Reads units of input into blocks: decompresses, walks archives, cuts at line ends.
 #pragma once
 
 #include <atomic>
@@ -11,26 +11,26 @@
 
 namespace trireme::prepare {
 
-// Where a reader's blocks come from and go to.
+// Supplies a reader with empty blocks and takes the full ones.
 class BlockSink {
  public:
   virtual ~BlockSink() = default;
-  virtual Block* fresh() = 0;               // an empty one, waited for; null: the run is being stopped
-  virtual bool may_grow(Block& block) = 0;  // waits until it may become large; false: the run is being stopped
+  virtual Block* fresh() = 0;               // waits for an empty block; null: the run is stopping
+  virtual bool may_grow(Block& block) = 0;  // waits until the block may become large; false: the run is stopping
   virtual void put(Block* block) = 0;       // hands it over
 };
 
 struct ReaderSettings {
-  int64_t line_bytes = 0;           // a longer line is too long
-  int64_t uncut_bytes = 0;          // a longer stretch of text that cannot be cut is too long
-  int64_t decompressor_bytes = 0;   // for the window of one stream
-  const Tokenizer* cuts = nullptr;  // says where long texts are cut; null: nowhere
+  int64_t line_bytes = 0;           // limit of a line
+  int64_t uncut_bytes = 0;          // limit of text without a place to cut
+  int64_t decompressor_bytes = 0;   // limit of one stream's window
+  const Tokenizer* cuts = nullptr;  // finds the places to cut long texts; null: texts are not cut
 };
 
-// What is said of text without a place to cut it in so many bytes.
+// Returns the message for text of so many bytes without a place to cut.
 std::string too_long_to_cut(int64_t bytes);
 
-// Of the part's input, before a unit and at the place where reading goes on.
+// Checksums of the part's input up to the start of a unit, and up to the position where reading continues.
 struct PassedChecksums {
   uint32_t before = 0, after = 0;
 };
@@ -40,13 +40,12 @@ class BlockReader {
   BlockReader(const ReaderSettings& settings, BlockSink& sink, std::atomic<int64_t>& bytes_read)
       : settings_(settings), sink_(sink), bytes_read_(bytes_read) {}
 
-  // Puts the blocks of a unit from `from` on. What is wrong with the input is in the tallies of the blocks. UserError if the
-  // blocks before `from` are read again and are not what they were. False: the run is being stopped, and the unit is not read to
-  // its end.
+  // Puts the blocks of a unit starting at `from`. Input errors go to the tallies of the blocks. UserError if the blocks before
+  // `from` are read again and differ. Returns false if the run is stopping and the unit is not read to its end.
   bool read(const InputFile& file, const Unit& unit, const Position& from, const PassedChecksums& passed = {});
 
  private:
-  struct Stopped {};  // thrown when the sink has no more blocks to give
+  struct Stopped {};  // thrown when the sink supplies no more blocks
 
   void read_unit(const InputFile& file, const Unit& unit);
   void read_stream(const InputFile& file, const Unit& unit);
@@ -72,16 +71,16 @@ class BlockReader {
   BlockSink& sink_;
   std::atomic<int64_t>& bytes_read_;
 
-  Block* block_ = nullptr;  // being filled
-  Block passed_over_;       // stands in for the blocks that an earlier run has finished
-  ByteBuffer tail_;         // what begins the next block
-  Position at_;             // of the block being filled
+  Block* block_ = nullptr;  // the block being filled
+  Block passed_over_;       // replaces the blocks that an earlier run finished
+  ByteBuffer tail_;         // the start of the next block
+  Position at_;             // position of the block being filled
   int64_t skip_blocks_ = 0;
-  PassedChecksums passed_;    // `before` grows with the blocks that are passed over
-  int64_t unit_bytes_ = 0;    // in the blocks of the unit
-  int64_t line_limit_ = 0;    // lines that begin at this byte or later belong to another unit
-  size_t searched_ = 0;       // bytes of the open piece that have no place to cut
-  bool in_document_ = false;  // the open document of text has pieces in earlier blocks
+  PassedChecksums passed_;    // `before` is updated by skipped blocks
+  int64_t unit_bytes_ = 0;    // bytes in the blocks of the unit
+  int64_t line_limit_ = 0;    // lines that start at this byte or later belong to the next unit
+  size_t searched_ = 0;       // bytes of the open piece without a place to cut
+  bool in_document_ = false;  // the open text document has pieces in earlier blocks
 };
 
 }  // namespace trireme::prepare

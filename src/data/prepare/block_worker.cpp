@@ -11,7 +11,7 @@
 namespace trireme::prepare {
 namespace {
 
-// A longer document is encoded piece by piece, so that its tokens do not take many times its size.
+// A longer document is encoded in pieces, so that its tokens do not take many times its size.
 constexpr size_t kLongText = size_t{1} << 22;
 
 std::string place_of_line(const Block& block, int64_t line, size_t byte) {
@@ -110,7 +110,7 @@ void BlockWorker::tokenize(Block& block) {
     const bool has_end = !empty || settings_.empty_documents == EmptyDocuments::with_end;
     if (document.begins && has_end && settings_.end_of_document == EndOfDocument::prepend) tokens_.push_back(end_token_);
     if (!encode(block, document)) {
-      // What there is of it goes again; the parts of it in other blocks stay.
+      // Drops the tokens of the document in this block. Its tokens in other blocks stay.
       const int64_t whole = static_cast<int64_t>(block.tokens.size()) / size_of(settings_.type);
       if (before < whole) block.tokens.resize(static_cast<size_t>(before * size_of(settings_.type)));
       tokens_.end_at(tokens_.tokens().data() + std::max<int64_t>(before - whole, 0));
@@ -128,8 +128,8 @@ void BlockWorker::tokenize(Block& block) {
   store(block);
 }
 
-// Up to the last place in kLongText bytes where the text can be cut, or in more where there is none. At most a little more than
-// what is refused is looked at.
+// Returns the last place to cut within kLongText bytes, or within a larger window if there is none. Searches little more than
+// uncut_bytes.
 size_t BlockWorker::length_of_piece(std::string_view text) const {
   size_t searched = 0;
   for (size_t window = kLongText; window < text.size(); window *= 2) {
@@ -140,7 +140,7 @@ size_t BlockWorker::length_of_piece(std::string_view text) const {
   return text.size();
 }
 
-// False: a part of the document cannot be cut and is too long.
+// Returns false if a stretch of the document is too long and has no place to cut.
 bool BlockWorker::encode(Block& block, const Document& document) {
   std::string_view text = document.text;
   bool begins = document.begins;

@@ -1,4 +1,4 @@
-// From the bytes of a block to tokens.
+// Converts the bytes of a block to tokens.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 namespace trireme::prepare {
 
 enum class EndOfDocument : uint8_t { none, append, prepend };
-enum class EmptyDocuments : uint8_t { bare, with_end };  // whether a document without text gets the token that ends documents
+enum class EmptyDocuments : uint8_t { bare, with_end };  // whether an empty document gets the end-of-document token
 enum class OnError : uint8_t { stop, skip };
 
 struct WorkerSettings {
@@ -20,11 +20,11 @@ struct WorkerSettings {
   TokenType type = TokenType::uint16;
   EndOfDocument end_of_document = EndOfDocument::none;
   EmptyDocuments empty_documents = EmptyDocuments::bare;
-  OnError on_error = OnError::stop;  // stop: nothing after the first error of a block is looked at
-  int64_t uncut_bytes = 0;           // a longer stretch of text that cannot be cut is too long
+  OnError on_error = OnError::stop;  // stop: ignores the rest of a block after its first error
+  int64_t uncut_bytes = 0;           // limit of text without a place to cut
 };
 
-struct WorkerTimes {  // seconds of its thread's CPU
+struct WorkerTimes {  // CPU seconds of the worker's thread
   double parse = 0, tokenize = 0;
 };
 
@@ -38,10 +38,10 @@ class BlockWorker {
  private:
   struct Document {
     std::string_view text;
-    bool begins = true, ends = true;  // false: in another block
-    bool ascii = false;               // known to need no check of its UTF-8
-    int64_t number = 0;               // the line or piece of the block
-    size_t at = 0;                    // in the bytes of the block
+    bool begins = true, ends = true;  // false if the start or the end is in another block
+    bool ascii = false;               // pure ASCII, so its UTF-8 needs no check
+    int64_t number = 0;               // index of the line or piece in the block
+    size_t at = 0;                    // offset in the bytes of the block
   };
 
   void parse_lines(Block& block);
@@ -63,7 +63,7 @@ class BlockWorker {
   std::vector<Document> documents_;
   std::string repaired_;
   std::unique_ptr<Encoder> encoder_;
-  TokenBuffer tokens_;  // not stored in the block yet
+  TokenBuffer tokens_;  // not yet stored in the block
   WorkerTimes times_;
 };
 

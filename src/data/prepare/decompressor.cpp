@@ -1,4 +1,4 @@
-// The three compressed streams, behind one loop: take bytes of the source into a buffer, unfold them into the caller's memory.
+// The three decompressors share one loop: read bytes of the source into a buffer, decompress them into the caller's memory.
 #ifdef TRIREME_HAS_LZMA
   #include <lzma.h>
 #endif
@@ -40,7 +40,7 @@ class Decompressor : public ByteSource {
  protected:
   virtual const char* name() const = 0;
 
-  // Takes from the front of `input` and writes to `to`; returns how much it wrote. Sets between_streams_.
+  // Consumes the front of `input` and writes to `to`; returns the bytes written. Sets between_streams_.
   virtual size_t unfold(std::span<const char>& input, std::span<char> to) = 0;
 
   [[noreturn]] void fail_damaged(const char* why) const {
@@ -48,7 +48,7 @@ class Decompressor : public ByteSource {
   }
   bool source_ended() const { return source_ended_; }
 
-  bool between_streams_ = true;  // nothing is missing if the source ends here
+  bool between_streams_ = true;  // the source may end here
 
  private:
   void refill() {

@@ -58,7 +58,7 @@ void DocumentOrder::copy(std::span<const uint32_t> documents, const std::vector<
   for (const uint32_t document : documents) {
     int64_t at = offsets_[document] * token_bytes;
     const int64_t end = at + lengths_[document] * token_bytes;
-    // A document lies in one part.
+    // A document is stored in one part.
     const auto part = static_cast<size_t>(std::ranges::upper_bound(ends, at) - ends.begin());
     while (at < end) {
       const auto piece = std::span(buffer).first(static_cast<size_t>(std::min<int64_t>(end - at, std::ssize(buffer))));

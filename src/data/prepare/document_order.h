@@ -1,4 +1,4 @@
-// Which documents are for training and which for validation in the flat format, and in which order they come.
+// In the flat format: which documents are for training and which for validation, and their order.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme::prepare {
 
-// numpy.random.default_rng(seed).permutation(count), which is the order of train_test_split in Hugging Face datasets.
+// Returns numpy.random.default_rng(seed).permutation(count), the order of train_test_split in Hugging Face datasets.
 std::vector<uint32_t> numpy_permutation(int64_t count, int64_t seed);
 
 struct TokenRangeFile {
@@ -21,10 +21,10 @@ struct TokenRangeFile {
 
 class DocumentOrder {
  public:
-  static constexpr int64_t kBytesPerDocument = 4 + 4 + 8;  // a length, a place in the order, an offset
+  static constexpr int64_t kBytesPerDocument = 4 + 4 + 8;  // its length, place in the order, and offset
 
-  // By documents: shuffled by the seed, ceil(validation * documents) of them for validation first, as datasets and after it
-  // nanoGPT and LitGPT do. By characters: the last of the two documents is for validation.
+  // By documents: shuffled by the seed; the first ceil(validation * documents) are for validation, as in Hugging Face datasets,
+  // nanoGPT and LitGPT. By characters: the second of the two documents is for validation.
   DocumentOrder(std::span<const int32_t> document_tokens, const PrepareSettings& settings);
 
   using Take = std::function<void(std::span<const std::byte>)>;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kSampledFiles = 4, kSampledBlocks = 4;
 
-// Works on the first blocks of a unit as they come, and then has no more to give.
+// Processes the first blocks of a unit immediately, then supplies no more.
 class SampleSink final : public BlockSink {
  public:
   SampleSink(BlockWorker& worker, Estimate& sum) : worker_(worker), sum_(sum) {}
@@ -67,7 +67,7 @@ Estimate estimate_work(const Plan& plan, const PipelineSettings& settings, const
   worker_settings.on_error = OnError::skip;
   worker_settings.type = TokenType::int32;
   BlockWorker worker(worker_settings, tokenizer);
-  // A byte of a compressed file stands for several of text, so each kind of file is scaled by itself.
+  // A byte of a compressed file holds several bytes of text, so each kind of file is scaled separately.
   std::map<std::pair<Compression, Content>, std::vector<const Unit*>> kinds;
   for (const Unit& unit : plan.units) {
     const Wrapping& wrapping = plan.files[unit.file].wrapping;

@@ -14,7 +14,7 @@ json stamp_to_json(const FileStamp& stamp) {
   return json::array({stamp.bytes, stamp.modified, stamp.inode, stamp.status_changed});
 }
 
-// Takes the checksum of so many blocks.
+// Computes the checksum of a given number of blocks.
 class ChecksumSink final : public BlockSink {
  public:
   ChecksumSink(int64_t blocks, uint32_t& sum) : left_(blocks), sum_(sum) {}

@@ -1,5 +1,4 @@
-// Whether the inputs are still what an earlier run has read: by size, times and inode, and where those differ, by what is in
-// them.
+// Checks whether the inputs are still those that an earlier run read: by size, times and inode, and if those differ, by contents.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,13 +10,13 @@
 
 namespace trireme::prepare {
 
-// For plans and reports: [bytes, nanoseconds, inode, nanoseconds of the last change of any kind] of every file.
+// Returns [bytes, modification time in nanoseconds, inode, status change time in nanoseconds] per file, for plans and reports.
 nlohmann::json stamps_to_json(const std::vector<InputFile>& files);
-// The files that are not as `stamps` says.
+// Returns the files that differ from `stamps`.
 std::set<size_t> files_that_differ(const std::vector<InputFile>& files, const nlohmann::json& stamps);
 
-// The first of `differing` whose part was read otherwise than it is now, if there is one. `states[i]` is that of plan.parts[i];
-// nothing: it was not begun. Reads these parts again, up to where their states say, without tokenizing.
+// Returns the first file of `differing` whose contents changed, or null. `states[i]` belongs to plan.parts[i]; no value: the part
+// was not started. Reads these parts again up to the position in their states, without tokenizing.
 const InputFile* find_changed_input(const Plan& plan, const std::set<size_t>& differing,
                                     const std::vector<std::optional<PartState>>& states, const ReaderSettings& settings);
 

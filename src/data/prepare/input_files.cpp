@@ -45,7 +45,7 @@ InputFile input_file(const fs::path& path) {
   return {.path = path.string(), .wrapping = *wrapping, .bytes = stamp->bytes, .stamp = *stamp};
 }
 
-// Text that is there by name only would be missing from the output without a word.
+// A dangling link must not silently drop text from the output.
 void refuse_dangling(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored))

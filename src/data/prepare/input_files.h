@@ -1,4 +1,4 @@
-// Which files hold the text, in which order, and how they are wrapped.
+// Finds the input files, their order, compression and content.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace trireme::prepare {
 
 enum class Compression : uint8_t { none, zstd, gzip, xz };
 enum class Content : uint8_t {
-  json_lines,  // a document a line
+  json_lines,  // one document per line
   text,        // one document
-  tar,         // files of the other kinds, by their names
-  unknown,     // tar or text: what the first bytes say
+  tar,         // contains files of the other kinds, recognised by name
+  unknown,     // tar or text; the first bytes decide
 };
 
 struct Wrapping {
@@ -23,20 +23,20 @@ struct Wrapping {
   Content content = Content::text;
 };
 
-// By the endings of a name: .jsonl .json .ndjson .txt .tar, followed by .zst .zstd .gz .xz; also .tgz, .txz and .xz alone.
-// Nothing for other names.
+// Recognises names by their endings: .jsonl .json .ndjson .txt .tar, followed by .zst .zstd .gz .xz; also .tgz, .txz and .xz
+// alone. Returns nothing for other names.
 std::optional<Wrapping> wrapping_of(std::string_view name);
 
-// What tells a file from another one of the same name without reading it.
+// Distinguishes a file from another one of the same name without reading it.
 struct FileStamp {
   int64_t bytes = 0;
   int64_t modified = 0;  // nanoseconds since 1970
   uint64_t inode = 0;
-  int64_t status_changed = 0;  // nanoseconds since 1970; no program sets it back, but renaming or linking a file sets it too
+  int64_t status_changed = 0;  // nanoseconds since 1970; no program can set it back, but renaming or linking updates it
 
   bool operator==(const FileStamp&) const = default;
 };
-std::optional<FileStamp> find_stamp(const std::string& path);  // nothing: it cannot be looked at, and errno says why
+std::optional<FileStamp> find_stamp(const std::string& path);  // no value: stat failed, and errno says why
 
 struct InputFile {
   std::string path;
@@ -45,24 +45,24 @@ struct InputFile {
   FileStamp stamp{};
 };
 
-// Each entry is a file, a folder (all files in it and below whose names wrapping_of knows), or a glob pattern. Those of one entry
-// are sorted by path. UserError for an entry that gives nothing, and for a link to nothing. `passed_over` gets a line for each
-// folder that an entry leads to and that is not looked into.
+// Each entry is a file, a folder (all files in and below it whose names wrapping_of knows) or a glob pattern. The files of one
+// entry are sorted by path. UserError for an entry without files and for a dangling link. `passed_over` receives a line per
+// folder that an entry matches but that is not searched.
 std::vector<InputFile> find_input_files(const std::vector<std::string>& entries, std::vector<std::string>& passed_over);
 
-// "0-29" or "0,3,5-7". UserError names the option.
+// Parses "0-29" or "0,3,5-7". UserError names the option.
 std::set<int64_t> parse_file_numbers(const std::string& text);
 
-// The first part of a file name, between . - and _, that is a number: 7 for pile-07.jsonl.zst.
+// Returns the first part of a file name, between . - and _, that is a number: 7 for pile-07.jsonl.zst.
 std::optional<int64_t> number_of_file(const std::string& path);
 
-// Those whose numbers are asked for. UserError when a number has no file, or a file has no number.
+// Returns the files with these numbers. UserError if a number has no file or a file has no number.
 std::vector<InputFile> select_files(const std::vector<InputFile>& files, const std::string& numbers);
 
-// A stretch of work that is read from its start: a file, or a range of a large file of plain lines.
+// A range of input that is read from its start: a file, or a range of a large file of plain lines.
 struct Unit {
   size_t file = 0;
-  int64_t begin = 0, end = 0;  // bytes of the file as it lies on the disk; lines that begin in here belong to it
+  int64_t begin = 0, end = 0;  // byte range on disk; lines that start in it belong to the unit
 
   bool operator==(const Unit&) const = default;
 };

@@ -1,5 +1,5 @@
-// The documents of a stream of JSON lines, one after the other, for commands that read them on one thread. Lines are read by
-// JsonLineReader, so that every command takes the same input as `trireme data prepare`.
+// Reads the documents of a stream of JSON lines on one thread. It uses JsonLineReader, so every command accepts the same input as
+// `trireme data prepare`.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@
 namespace trireme::prepare {
 
 struct JsonDocument {
-  std::string_view text;                          // UTF-8; until the next document is read
-  std::string problem;                            // why the line has no text; empty: it has
-  int64_t line = 0;                               // from 1
+  std::string_view text;                          // UTF-8; valid until the next document is read
+  std::string problem;                            // why the line has no text; empty if it has
+  int64_t line = 0;                               // counted from 1
   int64_t lone_surrogates = 0, invalid_utf8 = 0;  // replaced by U+FFFD
 };
 
@@ -22,7 +22,7 @@ class JsonDocuments {
   // `source` must outlive this object.
   JsonDocuments(ByteSource& source, std::string key) : source_(source), key_(std::move(key)), reader_(key_) {}
 
-  // The next line that is not blank; nothing at the end. A byte order mark at the beginning is passed over.
+  // Returns the next line that is not blank, or nothing at the end. Skips a byte order mark at the start.
   std::optional<JsonDocument> next();
 
  private:
@@ -33,7 +33,7 @@ class JsonDocuments {
   JsonLineReader reader_;
   TextScratch scratch_;
   std::string buffer_, repaired_;
-  size_t at_ = 0;  // in the buffer: where the next line begins
+  size_t at_ = 0;  // start of the next line in the buffer
   int64_t line_ = 0;
   bool ended_ = false;
 };

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxDepth = 1024;
 
-// Walks over one line. Every function returns false when the line is malformed, after noting why and where.
+// Scans one line. Every function returns false if the line is malformed, after recording why and where.
 class LineScanner {
  public:
   LineScanner(std::string_view line, const std::string& key, TextScratch& scratch)
@@ -85,7 +85,7 @@ class LineScanner {
     const char* start = at_;
     if (!skip_string()) return false;
     const std::string_view raw(start, static_cast<size_t>(at_ - start) - 1);
-    if (raw.find('\\') == std::string_view::npos) return true;  // not equal as it stands, so another key
+    if (raw.find('\\') == std::string_view::npos) return true;  // differs without escapes, so it is another key
     char* mark = scratch_.at();
     LineText key;
     at_ = start;
@@ -108,7 +108,7 @@ class LineScanner {
     return unescape_string(result_);
   }
 
-  // Strings joined by an empty line. A list with anything else in it is no text, but must still be JSON.
+  // Joins strings by an empty line. A list with anything else is not text, but must still be valid JSON.
   bool read_list() {
     const char* start = at_;
     LineText joined;
@@ -144,7 +144,7 @@ class LineScanner {
     return true;
   }
 
-  // After the opening quote; stops after the closing one.
+  // Starts after the opening quote; stops after the closing one.
   bool skip_string() {
     for (;;) {
       at_ += scan_run<Copy::no>(at_, end_, nullptr).length;
@@ -163,7 +163,7 @@ class LineScanner {
     return true;
   }
 
-  // \uXXXX at the current place; -1 after a failure.
+  // Reads \uXXXX at the current position; -1 on failure.
   int32_t read_hex() {
     if (end_ - at_ < 6) return fail("\\u needs four hexadecimal digits"), -1;
     const auto digit = [&](size_t i) { return int32_t{kHexDigits[static_cast<unsigned char>(at_[i])]}; };
@@ -173,7 +173,7 @@ class LineScanner {
     return value;
   }
 
-  // After the opening quote; the text stays in the line until something in it is escaped.
+  // Starts after the opening quote. The text stays a view of the line unless it contains an escape.
   bool unescape_string(LineText& out) {
     const char* start = at_;
     Run run = scan_run<Copy::no>(at_, end_, nullptr);
@@ -220,17 +220,17 @@ class LineScanner {
     return true;
   }
 
-  // The code point of a pair of which the first has been read; the replacement for one that stands alone.
+  // Returns the code point of a surrogate pair whose first half was read, or the replacement character for a lone half.
   uint32_t join_surrogates(uint32_t first) {
     if (first >= 0xDC00 || end_ - at_ < 6 || at_[0] != '\\' || at_[1] != 'u') return kReplacement;
     const auto digit = [&](size_t i) { return int32_t{kHexDigits[static_cast<unsigned char>(at_[i])]}; };
     const int32_t second = digit(2) << 12 | digit(3) << 8 | digit(4) << 4 | digit(5);
-    if (second < 0xDC00 || second >= 0xE000) return kReplacement;  // read again as what it is
+    if (second < 0xDC00 || second >= 0xE000) return kReplacement;  // not a low surrogate; it is read again as an ordinary escape
     at_ += 6;
     return 0x10000 + ((first - 0xD800) << 10 | (static_cast<uint32_t>(second) - 0xDC00));
   }
 
-  // Any value, checked and passed over. Nested ones are counted, not called.
+  // Checks and skips any value. Nesting is counted, not recursive.
   bool skip_value() {
     std::array<char, kMaxDepth> closers;
     size_t depth = 0;

@@ -1,4 +1,4 @@
-// The inside of JSON strings: runs of bytes that stand for themselves, and escapes.
+// The contents of JSON strings: runs of literal bytes, and escapes.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ inline constexpr size_t kChunk = 16;
 
 inline bool ends_run(char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; }
 
-// Copies bytes up to the first quote, backslash or control character; returns how many. May write kChunk bytes more. Sets `high`
-// when one of the bytes was 128 or more.
+// Copies bytes up to the first quote, backslash or control character and returns their number. May write kChunk bytes more. Sets
+// `high` if one of the bytes is 128 or more.
 struct Run {
   size_t length = 0;
   bool high = false;
@@ -70,7 +70,7 @@ constexpr std::array<char, 256> make_escapes() {
   for (size_t i = 0; i < kNames.size(); ++i) escapes[static_cast<unsigned char>(kNames[i])] = kValues[i];
   return escapes;
 }
-inline constexpr std::array<char, 256> kEscapes = make_escapes();  // 0: no escape of one letter
+inline constexpr std::array<char, 256> kEscapes = make_escapes();  // 0: not a one-letter escape
 
 inline char* put_code_point(uint32_t c, char* to) {
   if (c < 0x80) {

@@ -10,12 +10,13 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Each is the most that some input can bring about, from the sizes in block.h: bytes, tokens of one byte each, lines of 12 bytes.
+// Upper bounds over all inputs, from the sizes in block.h: bytes, tokens of one byte each, lines of 12 bytes.
 constexpr int64_t kBlockMost = 5 * kMiB;
-constexpr int64_t kWorkerMost = 16 * kMiB;   // its scratch for a block
-constexpr int64_t kEncoderMost = 21 * kMiB;  // the words it remembers: 16 MiB of short ones, the rest for the others
+constexpr int64_t kWorkerMost = 16 * kMiB;   // scratch for a block
+constexpr int64_t kEncoderMost = 21 * kMiB;  // the word cache: 16 MiB for short words, the rest for long ones
 constexpr int64_t kLaneMost = 3 * kMiB;
-constexpr int64_t kLongPieceMost = 48 * kMiB;  // four times a long piece of text as tokens, and more while their buffer grows
+constexpr int64_t kLongPieceMost =
+    48 * kMiB;  // a long piece of text takes four times its size as tokens, and more while their buffer grows
 
 int64_t least_blocks(int64_t workers, int64_t lanes) { return workers + lanes + 1; }
 
@@ -36,8 +37,8 @@ MemorySplit split_memory(int64_t memory, int64_t used, int64_t workers, int64_t 
   split.decompressor_bytes = memory / 8 / lanes;
   const int64_t free = memory - fixed - memory / 8;
   split.blocks = std::clamp(free / 2 / kBlockMost, least_blocks(workers, lanes), 3 * workers + 4 * lanes);
-  // A long line is in memory as it came and unescaped; its tokens may be as many as its bytes; a piece that cannot be cut, an
-  // eighth at most, takes up to eleven times its size while it is repaired and encoded.
+  // Memory for a long line: the line as read, the unescaped text, and up to one token per byte. A stretch without a place to cut,
+  // at most an eighth of it, takes up to eleven times its size while it is repaired and encoded.
   const int64_t large = free - split.blocks * kBlockMost;
   split.line_bytes = std::max<int64_t>(large / (4 + size_of(type)), kBlockBytes);
   split.uncut_bytes = std::max<int64_t>(split.line_bytes / 8, kBlockBytes);

@@ -8,7 +8,7 @@ namespace {
 struct FormatRow {
   OutputFormat format;
   const char* name;
-  EndOfDocument end_of_document;  // where the user does not say: as the format's own tools do
+  EndOfDocument end_of_document;  // default: that of the format's own tools
   EmptyDocuments empty_documents;
 };
 constexpr FormatRow kFormats[] = {

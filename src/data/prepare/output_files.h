@@ -1,4 +1,4 @@
-// Where a format's files are, and what is particular to it.
+// Paths and properties of each output format.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ std::filesystem::path llmc_file(const PrepareSettings& settings, const char* spl
 std::filesystem::path report_file(const PrepareSettings& settings);
 std::filesystem::path work_folder_of(const PrepareSettings& settings);
 
-// A file whose presence says that the output is complete: the last to get its name.
+// Returns the file whose presence says that the output is complete; it is renamed last.
 std::filesystem::path last_file(const PrepareSettings& settings);
 
 EndOfDocument end_of_document_of(const PrepareSettings& settings);

@@ -1,4 +1,4 @@
-// A file of the output in the making: written from front to back under a name of its own, given the real one when it is whole.
+// An output file that is being written: front to back under a temporary name, then renamed when complete.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace trireme::prepare {
 
 class OutputStream {
  public:
-  // `work_folder` is on the same file system as `path`.
+  // `work_folder` must be on the same file system as `path`.
   OutputStream(const std::filesystem::path& path, const std::filesystem::path& work_folder);
 
   template <class T>
@@ -26,8 +26,8 @@ class OutputStream {
   void put_bytes(std::span<const std::byte> bytes);
 
   int64_t bytes() const { return bytes_; }
-  void finish();   // all of it is on the disk
-  void publish();  // under its name; finish came before
+  void finish();   // all of it is on disk when this returns
+  void publish();  // renames it to its final name; call finish() first
   nlohmann::json description() const;
 
  private:

@@ -15,7 +15,8 @@ using nlohmann::json;
 
 constexpr int64_t kMaxJournalBytes = int64_t{1} << 30;
 constexpr int64_t kDocumentBytes = sizeof(int32_t);
-constexpr int64_t kSyncBytes = int64_t{1} << 25;  // the disk writes while tokens are made, so that the end waits for this much
+constexpr int64_t kSyncBytes =
+    int64_t{1} << 25;  // the disk writes while tokens are made, so finish() waits for at most this much
 
 std::string line_of(const PartState& state) {
   const json line = {{"next", {state.next.unit, state.next.block, state.next.byte, state.next.line}},
@@ -57,7 +58,7 @@ std::optional<PartState> state_of(std::string_view line) {
   }
 }
 
-// The states in the order they were written, up to the first line that is not whole.
+// Returns the states in the order written, up to the first incomplete line.
 std::vector<PartState> read_journal(const std::filesystem::path& path) {
   std::vector<PartState> states;
   if (!std::filesystem::exists(path)) return states;
@@ -73,7 +74,7 @@ std::vector<PartState> read_journal(const std::filesystem::path& path) {
   return states;
 }
 
-// How many of the states, from the first on, have the checksum of that many bytes of the file.
+// Returns how many leading states match the file: their checksum equals that of so many bytes of it.
 template <class Bytes, class Checksum>
 size_t count_good(const std::filesystem::path& path, const std::vector<PartState>& states, Bytes&& bytes, Checksum&& checksum) {
   if (!std::filesystem::exists(path)) return 0;
@@ -136,7 +137,7 @@ PartWriter::PartWriter(const PartFiles& files) : files_(files) {
   tokens_ = open_at(files.tokens, state_.token_bytes);
   on_their_way_ = state_.token_bytes;
   documents_ = open_at(files.documents, state_.documents * kDocumentBytes);
-  // Written anew, so that it ends with a whole line that is true.
+  // Rewritten, so that the journal ends with a complete line that matches the files.
   const std::string line = line_of(state_);
   atomic_write(files.journal, bytes_of(line));
   journal_ = File::open_append(files.journal);

@@ -20,13 +20,13 @@ constexpr std::chrono::milliseconds kWatchInterval{100};
 
 }  // namespace
 
-// One part after the other, from the files to its writer.
+// Runs parts one at a time, from their files to their writer.
 class Pipeline::Lane final : public BlockSink {
  public:
   explicit Lane(Pipeline& pipeline)
       : pipeline_(pipeline), reader_(pipeline.settings_.reader, *this, pipeline.progress_.bytes_read) {}
 
-  // The thread of the lane works with it on blocks, too.
+  // The lane's thread also uses this worker to process blocks.
   void set_worker(BlockWorker& worker) { worker_ = &worker; }
   void help(const Job& job) {
     const double start = thread_seconds();
@@ -56,11 +56,11 @@ class Pipeline::Lane final : public BlockSink {
       writer_->save();
   }
 
-  // A worker has finished a block; it writes what can be written.
+  // Called when a worker has finished a block. Writes all blocks whose turn it is.
   void complete(Block* block) {
     std::unique_lock lock(mutex_);
     done_[block->number] = block;
-    // After a failure the lane has saved its journal, and nothing may follow.
+    // After a failure the lane has saved its journal, so nothing may be written.
     if (writing_ || pipeline_.state_ == State::failed) return;
     writing_ = true;
     try {
@@ -111,14 +111,14 @@ class Pipeline::Lane final : public BlockSink {
 
   static void require_unchanged(const InputFile& file) {
     auto now = find_stamp(file.path);
-    if (now) now->status_changed = file.stamp.status_changed;  // a link that is made meanwhile changes nothing
+    if (now) now->status_changed = file.stamp.status_changed;  // a hard link made meanwhile updates only this field
     if (now && *now != file.stamp)
       throw UserError("{}: it changed while it was being read; wait until it is complete, and start again", file.path);
   }
 
   void wait_until_written() {
     while (pipeline_.help(*this)) continue;
-    // Those that are left are in the hands of other workers.
+    // The remaining blocks are being processed by other workers.
     std::unique_lock lock(mutex_);
     written_.wait(lock, [&] { return !writing_ && (next_ == put_ || pipeline_.state_ == State::failed); });
   }
@@ -148,9 +148,9 @@ class Pipeline::Lane final : public BlockSink {
 
   std::mutex mutex_;
   std::condition_variable written_;
-  std::map<int64_t, Block*> done_;  // finished, but it is not their turn yet
-  int64_t next_ = 0;                // to be written
-  bool writing_ = false;            // by one thread at a time, outside of the mutex
+  std::map<int64_t, Block*> done_;  // finished, but an earlier block is missing
+  int64_t next_ = 0;                // the next block to be written
+  bool writing_ = false;            // one thread writes at a time, outside the mutex
   double write_seconds_ = 0, last_save_ = system_clock().seconds();
 };
 
@@ -184,7 +184,7 @@ bool Pipeline::run(const std::vector<int64_t>& parts, const std::function<bool()
   return state_ == State::running;
 }
 
-// The thread of a worker, with a lane or without.
+// The body of a worker's thread; `lane` may be null.
 void Pipeline::work(Lane* lane) {
   std::optional<BlockWorker> worker;
   double start = 0;
@@ -249,7 +249,7 @@ void Pipeline::fail(std::exception_ptr error) {
   set_state(State::failed);
 }
 
-// Works on a block that waits; false: there is none.
+// Processes a waiting block; returns false if there is none.
 bool Pipeline::help(Lane& lane) {
   Job job;
   {
@@ -278,7 +278,7 @@ bool Pipeline::help_until(Lane& lane, std::unique_lock<std::mutex>& lock, const 
 }
 
 Block* Pipeline::take_free_block(Lane& lane) {
-  // While this thread works on a block the others have two each.
+  // Enough jobs for each other worker to have two while this thread processes a block.
   const auto enough = static_cast<size_t>(2 * (settings_.workers - settings_.lanes));
   std::unique_lock lock(mutex_);
   if (!help_until(lane, lock, [&] { return !free_.empty() && jobs_.size() <= enough; })) return nullptr;

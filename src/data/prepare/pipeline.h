@@ -1,7 +1,9 @@
-// Readers, workers and writers at work on parts. A lane reads one part at a time, cuts it into blocks and gives them to the
-// workers, who serve all lanes; whoever finishes the block that a part's file needs next writes it, and those after it that wait.
-// The first workers have a lane each: they read when few blocks are waiting for the others, and else work on blocks as all do, so
-// that there are as many threads as workers and none of them waits for another's turn on a core.
+// Runs readers, workers and writers on parts. A lane reads one part at a time, cuts it into blocks and queues them for the
+// workers, which serve all lanes. The worker that finishes the block a part's file needs next writes it, and any finished blocks
+// after it.
+//
+// The first workers have a lane each. They read if few blocks are queued, and otherwise process blocks like the other workers. So
+// there are exactly as many threads as workers, and none waits for a core.
 #pragma once
 
 #include <atomic>
@@ -20,20 +22,20 @@ namespace trireme::prepare {
 
 struct PipelineSettings {
   int64_t workers = 1, lanes = 1;
-  int64_t blocks = 4;  // at most this many exist
+  int64_t blocks = 4;  // maximum number of blocks
   ReaderSettings reader;
   WorkerSettings worker;
 };
 
-// How far it came; read at any time from any thread.
+// Progress counters; any thread may read them at any time.
 struct Progress {
-  std::atomic<int64_t> bytes_read{0};   // of the files as they are
-  std::atomic<int64_t> input_bytes{0};  // unfolded, of what is written
+  std::atomic<int64_t> bytes_read{0};   // of the input files as stored
+  std::atomic<int64_t> input_bytes{0};  // decompressed and already written
   std::atomic<int64_t> tokens{0}, documents{0};
-  std::atomic<int64_t> earlier_input_bytes{0}, earlier_tokens{0};  // of those, what an earlier run has done
+  std::atomic<int64_t> earlier_input_bytes{0}, earlier_tokens{0};  // the share that an earlier run did
 };
 
-struct StageTimes {  // seconds of CPU, over all threads
+struct StageTimes {  // CPU seconds over all threads
   double read = 0, parse = 0, tokenize = 0, write = 0;
 };
 
@@ -42,9 +44,8 @@ class Pipeline {
   Pipeline(const Plan& plan, const PipelineSettings& settings, const Tokenizer& tokenizer);
   ~Pipeline();
 
-  // Brings the parts to their ends. `watch` is called about ten times a second; when it says false the run is stopped where it
-  // can go on later. Returns whether all parts are finished. What goes wrong in any thread is thrown here, after all have come to
-  // rest.
+  // Processes the parts. `watch` is called about ten times per second; if it returns false, the run stops at a point from which
+  // it can be resumed. Returns whether all parts are finished. Rethrows the error of any thread after all threads have stopped.
   bool run(const std::vector<int64_t>& parts, const std::function<bool()>& watch);
 
   const Progress& progress() const { return progress_; }
@@ -58,8 +59,8 @@ class Pipeline {
   };
   enum class State : uint8_t {
     running,
-    stopping,  // nothing new is begun; what is in blocks is finished
-    failed,    // everything is dropped
+    stopping,  // starts no new blocks; finishes the queued ones
+    failed,    // drops everything
   };
 
   void work(Lane* lane);
@@ -70,7 +71,7 @@ class Pipeline {
   Block* take_free_block(Lane& lane);
   bool take_large(Lane& lane);
   bool help(Lane& lane);
-  // Works on blocks until ready(), which is asked under the lock; false: the run ends first.
+  // Processes blocks until ready(), which is called under the lock, returns true. Returns false if the run ends first.
   template <class Ready>
   bool help_until(Lane& lane, std::unique_lock<std::mutex>& lock, const Ready& ready);
   void free_block(Block* block);
@@ -85,13 +86,13 @@ class Pipeline {
 
   std::mutex mutex_;
   std::condition_variable free_changed_, jobs_changed_, lanes_changed_;
-  std::atomic<State> state_ = State::running;  // changed under the mutex
+  std::atomic<State> state_ = State::running;  // written only under the mutex
   std::exception_ptr error_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Block*> free_;
-  bool large_taken_ = false;  // large blocks exist one at a time
+  bool large_taken_ = false;  // at most one large block exists at a time
   std::deque<Job> jobs_;
-  std::deque<int64_t> parts_;  // not begun
+  std::deque<int64_t> parts_;  // not started
   std::vector<std::unique_ptr<Lane>> lanes_;
   int64_t lanes_at_work_ = 0;
 };

@@ -15,13 +15,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kRangeBytes = int64_t{4} << 30;  // of a file of plain lines
-constexpr int64_t kWorkersPerLane = 3;             // what one stream that is being unfolded keeps busy
-constexpr int64_t kPartsPerLane = 4;               // so that all end at about the same time
+constexpr int64_t kRangeBytes = int64_t{4} << 30;  // per range of a file of plain lines
+constexpr int64_t kWorkersPerLane = 3;             // workers kept busy by one stream that is being decompressed
+constexpr int64_t kPartsPerLane = 4;               // so that all lanes end at about the same time
 constexpr int64_t kPlanVersion = 2;
 
-// Two tokenizers with the same checksum give the same tokens: it is over all their tokens and what becomes of a text with most
-// that patterns differ in.
+// Two tokenizers with the same checksum give the same tokens. It covers all their tokens and the encoding of a text that
+// exercises most differences between patterns.
 uint32_t checksum_of(const Tokenizer& tokenizer) {
   constexpr std::string_view kProbe =
       "It's 2024: I'LL   take 12345 tokens\r\n\n\tof caf\xC3\xA9\xE2\x80\x99s <|endoftext|> e\xCC\x81";
@@ -29,7 +29,7 @@ uint32_t checksum_of(const Tokenizer& tokenizer) {
   for (int32_t token = 0; token < tokenizer.vocabulary(); ++token)
     sum = crc32c(bytes_of(tokenizer.decode({&token, 1}) + '\n'), sum);
   if (const uint32_t rules = tokenizer.rules_checksum(); rules != 0) sum = crc32c(std::as_bytes(std::span(&rules, 1)), sum);
-  // An encoder of its own, which goes again: the one that Tokenizer::encode keeps would take its memory for the whole run.
+  // A temporary encoder, because the one that Tokenizer::encode caches would hold its memory for the whole run.
   TokenBuffer probe;
   tokenizer.make_encoder()->encode(kProbe, probe);
   return crc32c(std::as_bytes(probe.tokens()), sum);
@@ -55,7 +55,7 @@ json identity_of(const PrepareSettings& settings, const Plan& plan, const Tokeni
   return identity;
 }
 
-// Neighbouring units, in `count` groups of about the same size.
+// Groups consecutive units into `count` parts of similar size.
 std::vector<Part> group_units(const Plan& plan, int64_t count) {
   std::vector<Part> parts;
   const double share = static_cast<double>(std::max<int64_t>(plan.bytes(), 1)) / static_cast<double>(count);
@@ -74,7 +74,7 @@ std::vector<Part> group_units(const Plan& plan, int64_t count) {
   return parts;
 }
 
-// nanoGPT's way with a single text: the two sides of a character are a document each.
+// As nanoGPT does with a single text: the two sides of a character offset are one document each.
 void split_at_character(const PrepareSettings& settings, Plan& plan) {
   if (plan.files.size() != 1 || plan.files[0].wrapping.compression != Compression::none ||
       plan.files[0].wrapping.content != Content::text)
@@ -117,7 +117,8 @@ Plan make_plan(const PrepareSettings& settings, const Tokenizer& tokenizer, int6
   if (settings.format == OutputFormat::flat && settings.split_by == SplitBy::characters) split_at_character(settings, plan);
   plan.work_folder = work_folder_of(settings);
   plan.identity = identity_of(settings, plan, tokenizer);
-  // One lane needs no more than one part, and then nothing is copied in the end. Ranks cannot know of each other's cores.
+  // One lane needs one part, and then its tokens need no copy at the end. With several ranks the number of parts must not depend
+  // on a rank's cores.
   plan.lanes = std::clamp<int64_t>(workers / kWorkersPerLane, 1, std::ssize(plan.units));
   int64_t parts = plan.lanes == 1 ? 1 : plan.lanes * kPartsPerLane;
   if (settings.rank.ranks > 1) parts = settings.rank.ranks * 4 * kPartsPerLane;

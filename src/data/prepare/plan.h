@@ -1,4 +1,4 @@
-// What is to be done, and by whom: the same for every rank, and after every restart.
+// The plan of a run: units, parts and files. It is the same for every rank and after every restart.
 #pragma once
 
 #include <filesystem>
@@ -16,14 +16,14 @@ struct Plan {
   std::vector<InputFile> files;
   std::vector<Unit> units;
   std::vector<Part> parts;
-  int64_t lanes = 1;  // parts that are read at the same time by this process
+  int64_t lanes = 1;  // parts that this process reads concurrently
   std::filesystem::path work_folder;
-  std::vector<std::string> passed_over;  // what the inputs lead to and is not read, a line each
-  nlohmann::json identity;               // everything the output depends on, in a form that two runs can compare
+  std::vector<std::string> passed_over;  // one line per matched path that is not read
+  nlohmann::json identity;               // everything the output depends on, comparable between runs
 
   int64_t bytes_of(const Part& part) const;
   int64_t bytes() const;
-  // The parts of a rank, in order.
+  // Returns the parts of a rank, in order.
   std::vector<int64_t> parts_of(const Rank& rank) const;
 };
 

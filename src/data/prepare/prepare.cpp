@@ -45,13 +45,13 @@ void check_settings(const PrepareSettings& settings, const Tokenizer& tokenizer)
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
-// The nearest folder that is there, for asking about free space before anything is made.
+// Returns the nearest existing folder, to query free space before anything is created.
 fs::path existing_folder(fs::path folder) {
   while (!fs::exists(folder)) folder = folder_of(folder);
   return folder;
 }
 
-// Of the files in a folder, which other ranks may be making, renaming and removing.
+// Sums the sizes of files in a folder. Other ranks may create, rename and remove files meanwhile.
 int64_t bytes_in(const fs::path& folder) {
   int64_t sum = 0;
   std::error_code failed;
@@ -82,7 +82,7 @@ class Preparation {
     try {
       return work();
     } catch (const std::exception&) {
-      // Another rank may have finished everything, and taken the folder away.
+      // Another rank may have finished everything and removed the folder.
       if (settings_.rank.ranks == 1 || !is_complete()) throw;
       return {PrepareOutcome::complete, earlier_report_};
     }
@@ -92,14 +92,14 @@ class Preparation {
   PrepareResult work() {
     const std::set<size_t> differing = enter_work_folder(plan_);
     const FolderLock lock(plan_.work_folder / fmt::format("rank-{}.lock", settings_.rank.rank), "another process of this rank");
-    if (is_complete()) return {PrepareOutcome::complete, earlier_report_};  // by other ranks, since this one looked
+    if (is_complete()) return {PrepareOutcome::complete, earlier_report_};  // other ranks may have finished since the first check
     check_inputs(differing);
     if (!prepare_parts()) return {PrepareOutcome::stopped, report({})};
     return finish();
   }
 
-  // Whether the output is there, whole and made from these inputs; says so, and clears away what is left of its making.
-  // UserError if its files are not those that were written, or its inputs not those that were read.
+  // Returns whether the output exists, is complete and was made from these inputs. If so, reports it and removes leftovers of the
+  // run. UserError if its files or its inputs have changed since.
   bool is_complete() {
     const fs::path path = report_file(settings_);
     if (!fs::exists(path) || !fs::exists(last_file(settings_))) return false;
@@ -134,7 +134,7 @@ class Preparation {
                       last_file(settings_).string());
   }
 
-  // Of an unfinished run: what its parts have read must still be there.
+  // For an unfinished run: the inputs that its parts have read must be unchanged.
   void check_inputs(const std::set<size_t>& differing) const {
     if (differing.empty()) return;
     std::vector<std::optional<PartState>> states(plan_.parts.size());
@@ -166,7 +166,7 @@ class Preparation {
                        .uncut_bytes = memory_.uncut_bytes}};
   }
 
-  // What it will read, write and take; UserError when the disk cannot hold it.
+  // Announces what the run will read, write and take. UserError if the disk is too small.
   Estimate announce() {
     for (const std::string& line : plan_.passed_over) hooks_.tell(line);
     Estimate estimate = estimate_work(plan_, pipeline_settings(), tokenizer_);
@@ -208,7 +208,7 @@ class Preparation {
             {"memory_bytes", settings_.memory}};
   }
 
-  // Whether all parts of this rank are finished.
+  // Returns whether all parts of this rank are finished.
   bool prepare_parts() {
     const std::vector<int64_t> mine = plan_.parts_of(settings_.rank);
     int64_t bytes = 0;
@@ -228,7 +228,7 @@ class Preparation {
     return finished;
   }
 
-  // Every part, if all ranks have finished theirs.
+  // Returns every part if all ranks have finished theirs.
   std::vector<FinishedPart> finished_parts() const {
     std::vector<FinishedPart> parts;
     for (int64_t number = 0; number < std::ssize(plan_.parts); ++number) {
@@ -240,7 +240,7 @@ class Preparation {
     return parts;
   }
 
-  // Nothing is called done that is not there: a folder that vanished has taken the work with it.
+  // Checks that the parts still exist: if the work folder has been deleted, the work is gone.
   void require_own_parts() const {
     for (const int64_t part : plan_.parts_of(settings_.rank)) {
       const auto state = peek_part_state(PartFiles::in(plan_.work_folder, part));
@@ -265,7 +265,7 @@ class Preparation {
       hooks_.tell("all ranks are done; another one is putting the output together");
       return {PrepareOutcome::waiting, report(parts)};
     }
-    if (is_complete()) return {PrepareOutcome::complete, earlier_report_};  // by the rank that had the lock before
+    if (is_complete()) return {PrepareOutcome::complete, earlier_report_};  // by the rank that held the lock before
     const Stopwatch watch;
     const json files = assemble(
         {.prepare = settings_, .type = type_, .vocabulary = tokenizer_.vocabulary(), .memory = memory_.assemble_bytes}, parts);

@@ -1,4 +1,4 @@
-// The bar on the terminal while data is prepared; nothing where stderr is no terminal.
+// The progress bar while data is prepared; shows nothing if stderr is not a terminal.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ struct ProgressNumbers {
   int64_t bytes_read = 0, bytes_total = 0;
   int64_t tokens = 0, documents = 0;
   double bytes_per_second = 0, tokens_per_second = 0;
-  double seconds_left = -1;  // below 0: not known yet
+  double seconds_left = -1;  // negative: not known yet
 };
 
-// "[=====>    ]  52 %  205.1 MB/s  61.4M tokens/s  1.2M documents  0:42 left", in at most so many columns.
+// Returns "[=====>    ]  52 %  205.1 MB/s  61.4M tokens/s  1.2M documents  0:42 left" in at most `columns` columns.
 std::string format_progress(const ProgressNumbers& numbers, int columns);
 
 class ProgressLine {
  public:
   ProgressLine(const Progress& progress, int64_t bytes_total);
-  ~ProgressLine();  // leaves the line empty
+  ~ProgressLine();  // clears the line
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
@@ -34,7 +34,7 @@ class ProgressLine {
   int64_t bytes_total_;
   Terminal terminal_;
   Stopwatch since_start_;
-  double first_at_ = -1;  // rates count from the first look on, so that what an earlier run did is not taken for speed
+  double first_at_ = -1;  // rates count from the first update, so an earlier run's work does not count as speed
   int64_t first_read_ = 0, first_input_ = 0, first_tokens_ = 0;
 };
 

@@ -8,10 +8,10 @@
 namespace trireme::prepare {
 namespace {
 
-// Indices of arrays begin where and step as their users like; null: at 0 by 1.
+// Array indices have user-chosen starts and steps; null means start 0 or step 1.
 struct IndexRow {
   const char* index;
-  const char* count;  // null: only --ranks can say
+  const char* count;  // null: --ranks is required
   const char* first;
   const char* step;
 };
@@ -31,7 +31,7 @@ std::optional<int64_t> number(const Environment& environment, const char* name) 
   if (!text) return std::nullopt;
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  // Grid Engine says "undefined" outside of an array.
+  // Grid Engine sets "undefined" outside an array.
   if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
   return value;
 }

@@ -1,4 +1,4 @@
-// Which share of the work is this process's, when several prepare one dataset.
+// Determines this process's share of the work if several processes prepare one dataset.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace trireme::prepare {
 
 struct Rank {
   int64_t rank = 0, ranks = 1;
-  std::string source;  // what said so: "--rank", "SLURM_ARRAY_TASK_ID"; empty: nothing did
+  std::string source;  // the origin: "--rank", "SLURM_ARRAY_TASK_ID"; empty: none
 
   bool operator==(const Rank&) const = default;
 };
@@ -18,8 +18,8 @@ struct Rank {
 using Environment = std::function<std::optional<std::string>(const char*)>;
 Environment process_environment();
 
-// From the two options (-1: not given), else from a job array or a parallel start: Slurm's array and srun, PBS, Grid Engine, AWS
-// Batch, Kubernetes, Open MPI. Where the environment has an index but not how many there are, --ranks alone says it.
+// Uses the two options (-1: not given), or else the environment of a job array or parallel launch: Slurm's array and srun, PBS,
+// Grid Engine, AWS Batch, Kubernetes, Open MPI. If the environment has an index but no count, --ranks must give it.
 Rank find_rank(int64_t rank, int64_t ranks, const Environment& environment);
 
 }  // namespace trireme::prepare

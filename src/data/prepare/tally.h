@@ -1,4 +1,4 @@
-// What was met in the input that is worth telling: how often, and where first.
+// Counts noteworthy findings in the input: how often, and where first.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace trireme::prepare {
 
-// The order is that of the table in tally.cpp.
+// Same order as the table in tally.cpp.
 enum class Finding : uint8_t {
   malformed_json,
   no_key,
@@ -26,9 +26,9 @@ enum class Finding : uint8_t {
 };
 
 enum class FindingKind : uint8_t {
-  error,   // stops the run, or is skipped where the user says so
-  repair,  // the text was changed so that it can be used
-  note,    // as it should be
+  error,   // stops the run, or is skipped if the user says so
+  repair,  // the text was changed to make it usable
+  note,    // normal
 };
 
 FindingKind kind_of(Finding finding);
@@ -39,11 +39,11 @@ class Tally {
  public:
   struct Entry {
     int64_t count = 0;
-    std::string first;  // where it was met first, and what; empty for most notes
+    std::string first;  // the first place and what was found; empty for most notes
   };
 
   void add(Finding finding, int64_t count = 1) { at(finding).count += count; }
-  // `place` is asked only for the first.
+  // `place` is called only for the first occurrence.
   template <class Place>
   void add(Finding finding, int64_t count, Place&& place) {
     Entry& entry = at(finding);
@@ -55,7 +55,7 @@ class Tally {
 
   const Entry& operator[](Finding finding) const { return entries_[static_cast<size_t>(finding)]; }
   int64_t count(FindingKind kind) const;
-  const Entry* first_error() const;  // null: there is none
+  const Entry* first_error() const;  // null if there is none
 
  private:
   Entry& at(Finding finding) { return entries_[static_cast<size_t>(finding)]; }

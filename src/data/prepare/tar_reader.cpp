@@ -23,7 +23,8 @@ std::string text_of(std::span<const char> record, Field field) {
   return {begin, std::find(begin, begin + field.length, '\0')};
 }
 
-// Octal digits, or, for large numbers, the bytes themselves after one with its top bit set. -1: neither.
+// Parses octal digits or, for large numbers, the binary form marked by the top bit of the first byte. Returns -1 if it is
+// neither.
 int64_t number_of(std::span<const char> record, Field field) {
   const auto bytes = record.subspan(field.at, field.length);
   if ((bytes[0] & 0x80) != 0) {
@@ -48,7 +49,7 @@ bool is_all_zero(std::span<const char> record) {
   return std::ranges::all_of(record, [](char c) { return c == 0; });
 }
 
-// The sum of all bytes, those of the sum itself taken as spaces.
+// The checksum is the sum of all bytes, with its own field counted as spaces.
 bool has_right_checksum(std::span<const char> record) {
   int64_t sum = int64_t{' '} * static_cast<int64_t>(kChecksum.length);
   for (size_t i = 0; i < record.size(); ++i)
@@ -88,13 +89,13 @@ bool TarReader::next() {
     if (name_.empty()) {
       name_ = text_of(record, kName);
       const std::string prefix = text_of(record, kMagic) == "ustar" ? text_of(record, kPrefix) : "";
-      // GNU's own format has times where ustar has the prefix; their names are never made of two parts.
+      // GNU's own format stores times in ustar's prefix field and never splits names.
       if (!prefix.empty() && record[kMagic.at + kMagic.length] == '\0') name_.insert(0, prefix + "/");
     }
     long_name_.clear();
     long_size_ = -1;
     if (kind == '0' || kind == '\0') return true;
-    if (kind >= '1' && kind <= '6') left_ = padding_ = 0;  // links and folders have no contents, whatever their size says
+    if (kind >= '1' && kind <= '6') left_ = padding_ = 0;  // links and folders have no contents, even if their size is not 0
   }
 }
 
@@ -123,7 +124,7 @@ std::string TarReader::read_long_field(int64_t size) {
   return field;
 }
 
-// "LENGTH KEY=VALUE\n", one after the other; the length counts the whole record.
+// Records of the form "LENGTH KEY=VALUE\n"; the length counts the whole record.
 void TarReader::apply_pax(const std::string& records) {
   for (size_t at = 0; at < records.size();) {
     size_t length = 0;

@@ -40,7 +40,7 @@ std::vector<Part> parts_from_json(const json& ends) {
 void write_plan(const Plan& plan, const fs::path& path) {
   const json mine = {{"identity", plan.identity}, {"parts", parts_to_json(plan.parts)}, {"stamps", stamps_to_json(plan.files)}};
   const std::string text = json_text(mine, 1) + "\n";
-  // Of ranks that begin together the last one's stays; theirs are the same.
+  // If ranks start together, the last write stays; all write the same.
   const fs::path temporary = partial_name(path);
   File::create(temporary).write(text);
   std::error_code error;
@@ -85,7 +85,8 @@ bool remove_work_folder(const fs::path& folder) {
   constexpr std::chrono::milliseconds kBetween{20};
   const fs::path aside = folder.string() + ".done";
   std::error_code error;
-  // Two ranks may be at it, and a file that another still has open may stay for a moment on a network file system.
+  // Two ranks may remove it at the same time, and on a network file system a file that another process has open may remain for a
+  // moment.
   for (int i = 0; i < kTries; ++i) {
     fs::remove_all(aside, error);
     fs::rename(folder, aside, error);

@@ -1,4 +1,4 @@
-// The folder of an unfinished run: who is at work in it, what it was begun with, and how it goes away.
+// The folder of an unfinished run: its locks, its plan and its removal.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace trireme::prepare {
 
-// A lock that a killed process does not leave behind. Where the file system has none, the run goes on without. UserError if
-// another process holds it, Failure if the folder is not there.
+// A lock that the system releases when the process dies. On a file system without locks the run continues without one. UserError
+// if another process holds it; Failure if the folder does not exist.
 class FolderLock {
  public:
   FolderLock(const std::filesystem::path& path, const char* holder);
@@ -21,12 +21,12 @@ class FolderLock {
   int descriptor_;
 };
 
-// Makes the work folder, or finds in it the parts that an earlier run or another rank has chosen. UserError when what is there
-// belongs to another output. Returns the files that are not the ones which the folder was begun with, as far as names, sizes and
-// times tell: their contents have to be compared.
+// Creates the work folder, or reads from it the parts that an earlier run or another rank chose. UserError if the folder belongs
+// to another output. Returns the files whose names, sizes or times differ from those recorded; the caller must compare their
+// contents.
 std::set<size_t> enter_work_folder(Plan& plan);
 
-// Removes it whole: other processes see all of it or nothing. False: something of it is left.
+// Removes the folder: other processes see all of it or nothing. Returns false if something is left.
 bool remove_work_folder(const std::filesystem::path& folder);
 
 }  // namespace trireme::prepare

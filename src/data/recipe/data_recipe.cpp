@@ -28,7 +28,7 @@ std::vector<std::string> read_texts(const Tree& value) {
   return texts;
 }
 
-// One address, or a list of them. What several keys name goes to one member.
+// One URL or a list of URLs. Several keys may set the same member.
 Row<DataRecipe> addresses(std::string key, std::vector<std::string> DataRecipe::*member, std::string help) {
   return {std::move(key),
           "list",
@@ -41,7 +41,7 @@ Row<DataRecipe> addresses(std::string key, std::vector<std::string> DataRecipe::
           {}};
 }
 
-// A key of the launcher's that another key, or the program itself, answers for.
+// A launcher key that has no effect because another key or the program itself covers it.
 Row<DataRecipe> without_effect(std::string key) {
   return {std::move(key), "anything", "anything", "without effect", [](DataRecipe&, const Tree&) {}, {}};
 }
@@ -115,8 +115,9 @@ void read_entry(DataRecipe& recipe, const Tree::Entry& entry) {
 
 constexpr std::string_view kGroup = "data_preparation";
 
-// The file that a launcher's tree, conf/ or conf/config.yaml, chooses for its data: by data_preparation=NAME among the overrides,
-// or in its list of defaults. Keys may be written as there, data_preparation.file_numbers. Other names stay what they are.
+// Returns the data file that a launcher's tree, conf/ or conf/config.yaml, selects: by data_preparation=NAME among the overrides,
+// or in its list of defaults. Keys may have the launcher's form, data_preparation.file_numbers. Other names are returned
+// unchanged.
 std::string find_recipe_file(const std::string& name_or_path, std::vector<std::string>& overrides) {
   std::error_code ignored;
   fs::path config = name_or_path;
@@ -149,13 +150,13 @@ DataRecipe load_data_recipe(const std::string& name, const std::vector<std::stri
   const std::string name_or_path = find_recipe_file(name, changes);
   Tree tree = load_recipe(name_or_path);
   for (const std::string& change : changes) apply_override(tree, parse_override(change));
-  // The launcher's files refer to these, which stand in a file above them.
+  // The launcher's files refer to these keys, which a parent file defines.
   for (const char* key : {"data_dir", "base_results_dir", "launcher_scripts_path", "bignlp_path"})
     set_if_absent(tree, key, output);
   resolve_interpolations(tree);
   DataRecipe recipe{.name = name_or_path};
   for (const Tree::Entry& entry : tree.map()) read_entry(recipe, entry);
-  // The launcher's file says where the Pile is and leaves the rest to its program.
+  // The launcher's file gives only the Pile's URL; the launcher's program knows the rest.
   if (recipe.file_name.empty() && tree.find("the_pile_url") != nullptr) {
     recipe.file_name = "{00}.jsonl.zst";
     recipe.output_name = "my-gpt3";

@@ -24,17 +24,17 @@ using prepare::OutputFormat;
 using prepare::PrepareOutcome;
 using prepare::PrepareSettings;
 
-// Of jsonl by one core, for what is said beforehand; the summary has what was measured.
+// Assumed tokenizing speed of jsonl per core, for the estimate; the summary has measured speeds.
 constexpr double kTokenizeBytesPerCoreSecond = 100e6;
 constexpr int64_t kMeasuredBytes = 4 << 20;
 constexpr int64_t kMaxReportBytes = 64 << 20, kMaxProductReportBytes = int64_t{1} << 30;
 
-// One dataset to be made: of one downloaded file, or of all of them.
+// A dataset to be made from one downloaded file or from all of them.
 struct Product {
   PrepareSettings settings;
   std::vector<RecipeFile> files;
 
-  // UserError if it was made and some of it is gone.
+  // UserError if it was made and part of it is missing.
   bool is_there() const {
     const fs::path report = prepare::report_file(settings);
     if (!fs::exists(prepare::last_file(settings)) || !fs::exists(report)) return false;
@@ -95,7 +95,7 @@ class RecipeRunner {
 
   fs::path tokenizer_path() const { return output_ / recipe_.tokenizer_save_dir; }
 
-  // Files that a product is still to be made from; a product that is there needs them no more.
+  // Returns the files that unfinished products still need.
   std::vector<RecipeFile> files_needed() const {
     std::vector<RecipeFile> files;
     for (const Product& product : products_)
@@ -124,7 +124,7 @@ class RecipeRunner {
     require_found(download_plan_, "--url or --mirror");
   }
 
-  // `remedy` names the places that these files come from.
+  // `remedy` says where these files come from.
   static void require_found(const FetchPlan& plan, const char* remedy) {
     for (const FetchEntry& entry : plan.entries)
       if (entry.action == FetchEntry::Action::failed) throw Failure("{}; name another place with {}", entry.error, remedy);
@@ -142,7 +142,8 @@ class RecipeRunner {
     return failed ? recipe_.expected_file_bytes : narrow<int64_t>(there);
   }
 
-  // Tokens are first written in parts, then put together, and parts are removed when that is done.
+  // The tokens of a product are written to parts, then assembled, and then the parts are removed. So the largest product needs
+  // its disk space twice.
   RecipeEstimate estimate() {
     RecipeEstimate result{.files = narrow<int64_t>(files_of(recipe_).size())};
     int64_t largest = 0;
@@ -172,7 +173,7 @@ class RecipeRunner {
     return result;
   }
 
-  // Bytes a second of one connection, over the beginning of the first file; 0 if that does not work.
+  // Returns bytes per second of one connection, measured at the start of the first file; 0 if that fails.
   double measure_download() const {
     const auto entry = std::ranges::find(download_plan_.entries, FetchEntry::Action::fetch, &FetchEntry::action);
     if (entry->file.sources.front().tool || entry->file.remote.size <= 0 || !entry->file.remote.ranges) return 0;
@@ -255,7 +256,7 @@ class RecipeRunner {
   void remove_downloads(const Product& product) const {
     std::error_code ignored;
     for (const RecipeFile& file : product.files) fs::remove(downloads_ / file.name, ignored);
-    fs::remove(downloads_, ignored);  // when it is empty
+    fs::remove(downloads_, ignored);  // fails silently unless empty
   }
 
   void add_stage(const StageUsage& usage) {
@@ -282,7 +283,7 @@ class RecipeRunner {
             {"expected_seconds", estimate_.seconds()}};
   }
 
-  // A run that goes on with an earlier one adds to what that one took. A report that cannot be read is written anew.
+  // A resumed run adds to the recorded usage. An unreadable report is replaced.
   void load_report() {
     std::error_code failed;
     if (!fs::exists(output_ / "report.json", failed)) return;

@@ -1,12 +1,12 @@
-// Carries out a data recipe, stage by stage, below one folder:
+// Runs a data recipe, stage by stage, below one folder:
 //
 //   OUTPUT/bpe/ or tokenizer/   the vocabulary            stage vocabulary
-//   OUTPUT/downloads/           files as they came        stage download
+//   OUTPUT/downloads/           files as downloaded       stage download
 //   OUTPUT/NAME_NN_text_document.bin, .idx, or OUTPUT/NAME/train.bin, val.bin     stage tokenize
-//   OUTPUT/report.json          what each stage took
+//   OUTPUT/report.json          usage of each stage
 //
-// Compressed files and archives are read as they are, so there is no stage that extracts them. Every stage goes on where it was
-// stopped: what is there is not made again.
+// Compressed files and archives are read directly, so there is no extraction stage. Every stage resumes where it was stopped and
+// does not repeat finished work.
 #pragma once
 
 #include <functional>
@@ -22,16 +22,16 @@ namespace trireme {
 struct RecipeRun {
   DataRecipe recipe;
   std::string output;
-  FetchRequest fetch;   // how to download: checksums, connections, time limits
-  int64_t workers = 0;  // 0: one for each core this process may use
-  int64_t memory = 0;   // 0: what is usual
+  FetchRequest fetch;   // download options: checksums, connections, time limits
+  int64_t workers = 0;  // 0: one per core available to this process
+  int64_t memory = 0;   // 0: the default
   prepare::DryRun dry_run = prepare::DryRun::no;
 };
 
 struct RecipeHooks {
   std::function<bool()> stop;
-  std::function<void(const std::string&)> tell;             // a line for the user
-  std::function<void(const FetchProgress*)> show_download;  // null: there is nothing more to show
+  std::function<void(const std::string&)> tell;             // shows one line to the user
+  std::function<void(const FetchProgress*)> show_download;  // null: the download display ends
 };
 
 enum class RecipeOutcome : uint8_t { planned, complete, stopped, failed };
@@ -43,12 +43,12 @@ struct RecipeResult {
 
 RecipeResult run_data_recipe(const RecipeRun& run, const RecipeHooks& hooks);
 
-// What it will take.
+// The estimated cost of a recipe.
 struct RecipeEstimate {
   int64_t files = 0, files_done = 0;
   int64_t download_bytes = 0, text_bytes = 0, token_bytes = 0;
   int64_t disk_needed = 0, disk_free = 0;
-  double download_rate = 0, tokenize_rate = 0;  // bytes a second
+  double download_rate = 0, tokenize_rate = 0;  // bytes per second
   double seconds() const;
 };
 

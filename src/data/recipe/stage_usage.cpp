@@ -62,7 +62,8 @@ StageUsage sum_of(const StageUsage& earlier, const StageUsage& later) {
 }
 
 StageMeter::StageMeter(std::string name) : name_(std::move(name)) {
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak of memory counts from here; where that is forbidden, from the start
+  std::ofstream("/proc/self/clear_refs")
+      << "5";  // resets the peak of memory; if that is forbidden, the peak counts from the start of the process
   const CpuTime now = cpu_time();
   user_ = now.user;
   system_ = now.system;
