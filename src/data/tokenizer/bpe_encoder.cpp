@@ -6,9 +6,9 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kBlocksAtATime = 64;       // of 64 bytes: what is kept of their words stays in the nearest caches
-constexpr size_t kMaxElsewhere = 1 << 20;   // in tokens: 4 MiB
-constexpr size_t kMoreElsewhere = 1 << 17;  // what one run of words can add to it
+constexpr size_t kBlocksAtATime = 64;       // of 64 bytes each; few enough that their words stay in the L1 and L2 caches
+constexpr size_t kMaxElsewhere = 1 << 20;   // tokens; 4 MiB
+constexpr size_t kMoreElsewhere = 1 << 17;  // upper bound of what one run of words adds
 
 int32_t* write_tokens(const WordEntry& entry, int32_t* out) {
   for (size_t i = 0; i < entry.count; ++i)
@@ -26,11 +26,11 @@ BpeEncoder::BpeEncoder(const BpeModel& model, WordPattern pattern, const WordKer
       elsewhere_(kMaxElsewhere + kMoreElsewhere),
       starts_(1 + 64 * kBlocksAtATime + 16) {
   words_.add(model.known_words());
-  elsewhere_[0] = 0;  // a large page takes a while to come; it is here before the first text is
+  elsewhere_[0] = 0;  // touches the large page now, so that the first text does not wait for it
 }
 
 void BpeEncoder::encode(std::string_view text, TokenBuffer& tokens) {
-  const char* word = text.data();  // the first whose end is not known yet
+  const char* word = text.data();  // the first word whose end is not known yet
   const char* end = word + text.size();
   SplitState state{.at = reinterpret_cast<const uint8_t*>(word), .end = reinterpret_cast<const uint8_t*>(end)};
   starts_[0] = 0;
@@ -39,10 +39,11 @@ void BpeEncoder::encode(std::string_view text, TokenBuffer& tokens) {
     done = result.done;
     if (result.words == 0) continue;
     make_room();
-    const uint32_t* starts = starts_[1] == 0 ? &starts_[1] : &starts_[0];  // the text's first word is found, too
+    const uint32_t* starts =
+        starts_[1] == 0 ? &starts_[1] : &starts_[0];  // at the start of the text the splitter itself reports 0
     const uint32_t* last = &starts_[result.words];
     int32_t* out = tokens.room(*last);
-    // Near the end of the text whole keys cannot be loaded.
+    // A 16-byte key cannot be loaded near the end of the text.
     const uint32_t* unsafe = last;
     while (unsafe > starts && word + unsafe[-1] + sizeof(WordKey) > end) --unsafe;
     out = kernels_.search({.text = word,
@@ -89,7 +90,7 @@ void BpeEncoder::keep(WordKey key, uint64_t hash, std::span<const int32_t> token
     words_.insert_elsewhere(key, hash, keep_elsewhere({}, tokens));
 }
 
-// The key of a long word is a hash; its bytes, kept with the tokens, decide.
+// The key of a long word is a hash, so the bytes stored with the tokens are compared.
 int32_t* BpeEncoder::encode_long_word(std::string_view word, WordKey key, int32_t* out) {
   if (word.size() > WordTable::kLongestKept) return out + model_.merge_word(word, out, scratch_, kernels_);
   const uint64_t hash = WordTable::hash_of(key);
@@ -102,11 +103,11 @@ int32_t* BpeEncoder::encode_long_word(std::string_view word, WordKey key, int32_
   return out + count;
 }
 
-// elsewhere_ has, for each: the number of bytes and of tokens, in 16 bits each; the tokens; the bytes.
+// Layout of an entry in elsewhere_: the number of bytes and of tokens, 16 bits each; the tokens; the bytes.
 int32_t* BpeEncoder::copy_elsewhere(uint32_t where, int32_t* out) const {
   const size_t count = static_cast<size_t>(elsewhere_[where]) & 0xFFFF;
   const int32_t* from = &elsewhere_[where + 1];
-  // As many as there may be slack for, whatever the count: how often a loop runs cannot be foretold.
+  // Always copies kSlack tokens, because a loop over `count` would mispredict its end.
   std::memcpy(out, from, TokenBuffer::kSlack * sizeof(int32_t));
   if (count > TokenBuffer::kSlack) [[unlikely]]
     std::copy(from + TokenBuffer::kSlack, from + count, out + TokenBuffer::kSlack);
@@ -128,7 +129,7 @@ uint32_t BpeEncoder::keep_elsewhere(std::string_view word, std::span<const int32
   return static_cast<uint32_t>(where);
 }
 
-// Between two runs of words, when the search loop has no place in the table in its hands.
+// Called between runs of words, when the search loop holds no position in the table.
 void BpeEncoder::make_room() {
   if (elsewhere_used_ <= kMaxElsewhere) return;
   elsewhere_used_ = 0;

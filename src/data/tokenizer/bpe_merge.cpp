@@ -1,4 +1,4 @@
-// The tokens of one word: the pair of lowest rank merges, the leftmost of several, until no two neighbours do.
+// The tokens of one word: the adjacent pair of lowest rank merges first, ties to the left, until no adjacent pair merges.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -23,14 +23,14 @@ size_t BpeModel::merge_word(std::string_view word, int32_t* out, MergeScratch& s
   return merge_bytes(word, out, scratch, kernels);
 }
 
-// In short words the lowest rank is searched for; in long ones a heap keeps them in order.
+// Short words search linearly for the lowest rank; long words use a heap.
 size_t BpeModel::merge_bytes(std::string_view word, int32_t* out, MergeScratch& scratch, const WordKernels& kernels) const {
   if (word.size() > kMaxShortWord) return merge_long(word, out, scratch);
   return kernels.merge_short(merge_view(), word.data(), word.size(), out);
 }
 
-// A heap of (rank, place), in which entries whose pair is gone stay until they come up: at most one entry for each pair that ever
-// existed, so n log n in all.
+// A heap of (rank, position). Stale entries stay until they are popped. Each pair that ever existed has at most one entry, so the
+// total is n log n.
 size_t BpeModel::merge_long(std::string_view word, int32_t* out, MergeScratch& scratch) const {
   if (word.size() >= kEnd) throw Failure("a word of {} bytes without a break cannot be tokenized", word.size());
   const auto length = static_cast<uint32_t>(word.size());
@@ -49,7 +49,7 @@ size_t BpeModel::merge_long(std::string_view word, int32_t* out, MergeScratch& s
   const auto entry_of = [](uint32_t rank, uint32_t at) { return uint64_t{rank} << 32 | at; };
   for (uint32_t i = 0; i < length; ++i) {
     tokens[i] = byte_tokens_[static_cast<uint8_t>(word[i])];
-    previous[i] = i - 1;  // of the first: kEnd
+    previous[i] = i - 1;  // kEnd for the first
     next[i] = i + 1 < length ? i + 1 : kEnd;
   }
   for (uint32_t i = 0; i < length; ++i)

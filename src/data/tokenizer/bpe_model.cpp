@@ -7,9 +7,9 @@
 namespace trireme {
 namespace {
 
-// The last of the merges that make `token` out of its bytes when two neighbours merge as soon as their concatenation is the
-// token of lowest id. In any text these bytes can only become this token by that one merge: as long as nothing merges across
-// their ends, what happens between them is what happens here. No merge: the token is never reached.
+// Finds the last merge that forms `token` from its bytes if adjacent parts merge in order of the id of their concatenation.
+// Returns false if the token is never formed. In any text these bytes can become this token only by that merge: as long as
+// nothing merges across their ends, the merges between them are the same.
 using TokenIds = std::unordered_map<std::string_view, int32_t>;
 bool last_merge(const TokenIds& ids, std::string_view token, Merge& last) {
   std::vector<std::string_view> parts;
@@ -76,7 +76,8 @@ void BpeModel::find_byte_pairs(const std::vector<Merge>& merges) {
   for (int first = 0; first < 256; ++first)
     for (int second = 0; second < 256; ++second)
       pair_at(static_cast<char>(first), static_cast<char>(second)) = {.first = byte_tokens_[static_cast<size_t>(first)]};
-  std::vector<uint32_t> first_use(tokens_.size(), PairView::kNoRank);  // [token] the lowest rank of a merge that it takes part in
+  std::vector<uint32_t> first_use(tokens_.size(),
+                                  PairView::kNoRank);  // [token] the lowest rank of a merge with this token as an input
   for (size_t place = 0; place < merges.size(); ++place) {
     const Merge& merge = merges[place];
     const uint32_t rank = pairs_.rank_at(place, merge);

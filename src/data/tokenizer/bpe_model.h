@@ -1,5 +1,5 @@
-// A byte-pair vocabulary: the bytes of every token, which pairs merge in which order, and from them the tokens of one word.
-// Never changes once made, so all threads share one.
+// A byte-pair vocabulary: the bytes of every token and the order of merges, from which the tokens of a word follow. Immutable, so
+// all threads share one.
 #pragma once
 
 #include <array>
@@ -16,38 +16,39 @@
 
 namespace trireme {
 
-// What becomes of a word that is a token as a whole: its bytes are merged like any other's, and may end elsewhere (GPT-2's
-// original encoder), or it is that token (tiktoken; ignore_merges in a tokenizer.json).
+// What happens to a word that is a token as a whole. merged: its bytes are merged like any other word's and may give other tokens
+// (GPT-2's original encoder). looked_up: it becomes that token (tiktoken; ignore_merges in a tokenizer.json).
 enum class WholeWords : uint8_t { merged, looked_up };
 
-// Memory that merging a long word needs; kept by the caller from word to word.
+// Scratch for merging a long word; the caller reuses it for all words.
 struct MergeScratch {
   std::vector<int32_t> tokens;
   std::vector<uint32_t> previous, next;
   std::vector<uint64_t> heap;
-  int64_t operations = 0;  // pairs looked at, in all words so far
+  int64_t operations = 0;  // pairs examined in all words so far
 };
 
 class BpeModel {
  public:
-  // tokens[id]: its bytes, empty for ids without text. Merges stand in the order of their ranks. UserError, with `source` in
-  // front, when a byte has no token.
+  // tokens[id] has the bytes of a token; empty for ids without text. Merges are in rank order. UserError, prefixed by `source`,
+  // if a byte has no token.
   BpeModel(const std::string& source, std::vector<std::string> tokens, const std::vector<Merge>& merges, WholeWords whole_words);
 
-  // As tiktoken reads a rank file: two neighbours merge when their concatenation is a token, the lowest id first.
+  // Builds a model from a rank file as tiktoken does: adjacent tokens merge if their concatenation is a token, the lowest id
+  // first.
   static BpeModel from_ranks(const std::string& source, std::vector<std::string> tokens);
 
-  BpeModel(BpeModel&&) = default;  // not copied: exceptions_ points into tokens_
+  BpeModel(BpeModel&&) = default;  // not copyable: exceptions_ points into tokens_
 
   int64_t size() const { return static_cast<int64_t>(tokens_.size()); }
   const std::string& bytes(int32_t token) const { return tokens_[static_cast<size_t>(token)]; }
   const std::vector<std::string>& tokens() const { return tokens_; }
 
-  // The words of up to 15 bytes that are one token, the lowest ids first, as many as an encoder's table has room for. Encoders
-  // begin with them.
+  // Returns the words of up to 15 bytes that are one token, lowest ids first, as many as fit in an encoder's table. Encoders
+  // start with them.
   std::span<const WordEntry> known_words() const { return known_; }
 
-  // The tokens of one word, at most as many as it has bytes, written to `out`. Returns how many.
+  // Writes the tokens of one word to `out`, at most one per byte. Returns their number.
   size_t merge_word(std::string_view word, int32_t* out, MergeScratch& scratch, const WordKernels& kernels) const;
 
  private:

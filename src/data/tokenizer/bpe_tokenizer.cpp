@@ -5,7 +5,8 @@
 namespace trireme {
 namespace {
 
-// Those that are found in the text as it is, or, with `normalized`, after normalization, which they undergo themselves.
+// Returns the tokens to match in the raw text or, with `normalized`, in the normalized text; the latter are normalized
+// themselves.
 std::vector<AddedToken> tokens_to_find(const BpeDefinition& definition, SpecialTokens specials, bool normalized) {
   std::vector<AddedToken> found;
   std::ranges::copy_if(definition.added, std::back_inserter(found), [&](const AddedToken& token) {
@@ -28,7 +29,7 @@ class BpeTokenizerEncoder final : public Encoder {
   void encode_rest(std::string_view text, TokenBuffer& tokens) override { encode(text, Begins::no, tokens); }
 
  private:
-  enum class Begins : uint8_t { no, yes };  // no: the text before it is in another piece
+  enum class Begins : uint8_t { no, yes };  // no: the start of the text is in another piece
 
   void encode(std::string_view text, Begins begins, TokenBuffer& tokens) {
     encode_around(tokenizer_.added_, text, begins, tokens, [&](std::string_view between, Begins between_begins) {
@@ -38,7 +39,7 @@ class BpeTokenizerEncoder final : public Encoder {
     });
   }
 
-  // The added tokens in the text, and what `encode_between` makes of the text between them.
+  // Appends the added tokens in the text, and calls `encode_between` for the text between them.
   template <class EncodeBetween>
   void encode_around(const AddedTokenFinder& added, std::string_view text, Begins begins, TokenBuffer& tokens,
                      const EncodeBetween& encode_between) {

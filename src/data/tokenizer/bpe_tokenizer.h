@@ -11,19 +11,19 @@
 
 namespace trireme {
 
-// What <|endoftext|> and its like become when they stand in the text: their letters' tokens, as tiktoken's encode_ordinary has
-// them, or the special token, as Hugging Face tokenizers have it.
+// How <|endoftext|> and similar tokens in the text are encoded. ordinary: as ordinary text, like tiktoken's encode_ordinary.
+// recognised: as the special token, like Hugging Face tokenizers.
 enum class SpecialTokens : uint8_t { ordinary, recognised };
 
-// All that a tokenizer file says.
+// The contents of a tokenizer file.
 struct BpeDefinition {
   BpeModel model;
   WordPattern pattern = WordPattern::gpt2;
-  bool says_pattern = false;  // the file itself names it
+  bool says_pattern = false;  // whether the file names its pattern
   TextForm text_form = TextForm::as_it_is;
-  bool adds_prefix_space = false;  // a text that does not begin with a space gets one
+  bool adds_prefix_space = false;  // prepends a space to a text that does not start with one
   std::vector<AddedToken> added;
-  int32_t end_of_document = -1;  // -1: there is none
+  int32_t end_of_document = -1;  // -1 if there is none
 };
 
 class BpeTokenizer final : public Tokenizer {
@@ -43,11 +43,11 @@ class BpeTokenizer final : public Tokenizer {
   friend class BpeTokenizerEncoder;
 
   BpeDefinition definition_;
-  AddedTokenFinder added_, normalized_;  // found before normalization, and after it
+  AddedTokenFinder added_, normalized_;  // matched before and after normalization
   TextCutter cutter_;
-  std::vector<std::string_view> texts_;  // of every token, the added ones included
+  std::vector<std::string_view> texts_;  // per token, including added ones
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Encoder>> idle_;  // of encode, for the next caller
+  mutable std::vector<std::unique_ptr<Encoder>> idle_;  // reused by later calls of encode
 };
 
 }  // namespace trireme

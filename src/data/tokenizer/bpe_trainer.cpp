@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Words as tokens, how often every pair of neighbours is in them, and where. A merge touches only the words that have its pair.
+// Words as tokens, with the count and the words of each adjacent pair. A merge touches only the words that contain its pair.
 class PairCounts {
  public:
   PairCounts(const std::vector<WordCount>& words, const std::array<int32_t, 256>& byte_tokens) {
@@ -29,14 +29,14 @@ class PairCounts {
     int64_t count = 0;
     int32_t left = 0, right = 0;
   };
-  // The most frequent pair; count 0: there is none.
+  // Returns the most frequent pair; its count is 0 if there is none.
   Best take_best() {
     while (!queue_.empty()) {
       const Queued top = queue_.top();
       queue_.pop();
       const int64_t count = pairs_.at(top.pair).count;
       if (count == top.count) return {count, static_cast<int32_t>(top.pair >> 32), static_cast<int32_t>(top.pair)};
-      if (count > 0) queue_.push({count, top.pair});  // it has become rarer since
+      if (count > 0) queue_.push({count, top.pair});  // its count has dropped since it was queued
     }
     return {};
   }
@@ -59,7 +59,7 @@ class PairCounts {
   };
   struct Places {
     int64_t count = 0;
-    std::vector<uint32_t> words;  // those that have the pair, or had it; some twice
+    std::vector<uint32_t> words;  // words that contain or contained the pair, possibly twice
   };
   struct Queued {
     int64_t count;
@@ -97,7 +97,7 @@ class PairCounts {
       }
       if (i + 2 < tokens.size()) {
         change(right, tokens[i + 2], place, -word.count);
-        // If the same pair comes again, it will count itself, with `merged` on its left.
+        // If the same pair follows directly, its own merge updates the pair with `merged` on its left.
         add(merged, tokens[i + 2]);
       }
       tokens[kept++] = merged;
@@ -109,10 +109,10 @@ class PairCounts {
   std::vector<Word> words_;
   std::unordered_map<uint64_t, Places> pairs_;
   std::priority_queue<Queued> queue_;
-  std::vector<uint64_t> grown_;  // pairs that the merge at hand has made
+  std::vector<uint64_t> grown_;  // pairs created by the current merge
 };
 
-// The 256 bytes in the order of the characters that files write for them: ids 0 to 255 are then those of GPT-2.
+// Returns the 256 bytes in the order of their characters in files, so that ids 0 to 255 equal GPT-2's.
 std::vector<std::string> byte_tokens_in_order() {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));

@@ -1,4 +1,4 @@
-// One token per byte: 0 to 255 are the byte values, 256 is the end of a document. Needs no files and loses nothing.
+// One token per byte: 0 to 255 are the byte values, 256 is the end of a document. Needs no files and is lossless.
 #pragma once
 
 #include "data/tokenizer/tokenizer.h"

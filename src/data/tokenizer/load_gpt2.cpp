@@ -1,4 +1,4 @@
-// GPT-2's own files: vocab.json (encoder.json) and merges.txt (vocab.bpe).
+// Reads GPT-2's own files: vocab.json (encoder.json) and merges.txt (vocab.bpe).
 #include "base/error.h"
 #include "data/tokenizer/load_tokenizer.h"
 #include "data/tokenizer/load_vocabulary.h"
@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// What `trireme data train-tokenizer` writes after the version: "#version: 0.2 pattern: o200k".
+// Parses the pattern that `trireme data train-tokenizer` writes after the version: "#version: 0.2 pattern: o200k".
 std::optional<WordPattern> pattern_in_header(const std::string& source, std::string_view line) {
   constexpr std::string_view kPattern = " pattern: ";
   const size_t at = line.find(kPattern);

@@ -1,5 +1,5 @@
-// tokenizer.json of Hugging Face, the byte-level BPE kind: GPT-2, GPT-NeoX, Llama 3, Qwen and what is built like them. What
-// changes the tokens and is not known here is refused in one line, never passed over.
+// Reads tokenizer.json of Hugging Face, the byte-level BPE kind: GPT-2, GPT-NeoX, Llama 3, Qwen and similar ones. A setting that
+// changes the tokens and is not supported is an error of one line, never ignored.
 #include <fmt/ranges.h>
 
 #include "base/error.h"

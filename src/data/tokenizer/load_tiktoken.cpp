@@ -1,4 +1,4 @@
-// Rank files of tiktoken: a line is base64 of a token's bytes, a space, and its rank, which is also its id.
+// Reads tiktoken's rank files: each line has a token's bytes in base64, a space, and its rank, which is also its id.
 #include <fmt/ranges.h>
 
 #include <charconv>
@@ -11,9 +11,9 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMaxTokenBytes = 1024;  // the longest anyone has is 128
+constexpr size_t kMaxTokenBytes = 1024;  // the longest known token has 128
 
-// The published rank files. A file does not say its pattern or its special tokens, but no two have the same number of ranks.
+// The published rank files. A file does not record its pattern or its special tokens, but its number of ranks is unique.
 struct Published {
   size_t ranks;
   WordPattern pattern;

@@ -23,7 +23,7 @@ std::string read_named_file(const fs::path& path) {
   }
 }
 
-// Llama 3 has a rank file of this name, so that the first bytes decide.
+// Llama 3 uses this name for a rank file, so the first bytes decide.
 bool is_sentencepiece(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::array<char, 16> first{};
@@ -31,7 +31,7 @@ bool is_sentencepiece(const fs::path& path) {
   return looks_like_sentencepiece({first.data(), static_cast<size_t>(file.gcount())});
 }
 
-// The file of a folder that says the most. The tokenizer.json of a sentencepiece model is another form of it.
+// Returns the most complete file of a folder. The tokenizer.json of a sentencepiece model is another form of it.
 fs::path file_in_folder(const fs::path& folder, const TokenizerOptions& options) {
   const fs::path model = folder / "tokenizer.model";
   if (fs::exists(model) && (is_sentencepiece(model) || !fs::exists(folder / "tokenizer.json"))) return model;
@@ -51,7 +51,7 @@ fs::path merges_of(const fs::path& vocab, const TokenizerOptions& options) {
   throw UserError("{}{}: its merges are missing; merges.txt must be beside it", options.named_by, vocab.string());
 }
 
-// Of a vocabulary the values are numbers; a tokenizer.json has an object under "model".
+// In a vocabulary all values are numbers; a tokenizer.json has an object under "model".
 bool has_model(std::string_view json) {
   constexpr std::string_view kModel = "\"model\"";
   for (size_t at = json.find(kModel); at != std::string_view::npos; at = json.find(kModel, at + 1)) {

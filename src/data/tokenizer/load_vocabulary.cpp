@@ -35,7 +35,7 @@ WrittenVocabulary::WrittenVocabulary(std::string source, const nlohmann::json& v
                       json_text(number, kOneLine), PairTable::kMaxTokens - 1);
     const int32_t id = number.get<int32_t>();
     if (tokens_.size() <= static_cast<size_t>(id)) tokens_.resize(static_cast<size_t>(id) + 1);
-    // What is not written in the byte alphabet cannot come out of merging bytes: only an added token can have such a text.
+    // Text outside the byte alphabet cannot result from merging bytes, so only an added token can have it.
     tokens_[static_cast<size_t>(id)] = ByteAlphabet::get().bytes_of(written).value_or("");
     ids_.emplace(written, id);
   }
@@ -71,7 +71,7 @@ std::vector<AddedToken> WrittenVocabulary::find_special_tokens() const {
   return found;
 }
 
-// Of a merge that is there twice the last place counts, as for GPT-2's own reader and for Hugging Face tokenizers.
+// The last of repeated merges counts, as in GPT-2's own reader and in Hugging Face tokenizers.
 void WrittenVocabulary::drop_repeated_merges() {
   std::set<std::pair<int32_t, int32_t>> seen;
   std::vector<Merge> kept;

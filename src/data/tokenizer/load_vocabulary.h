@@ -1,4 +1,4 @@
-// What the readers of vocab.json and of tokenizer.json share.
+// Shared by the readers of vocab.json and tokenizer.json.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,22 +7,22 @@
 
 namespace trireme {
 
-// A vocabulary as files write it: tokens in the byte alphabet, and merges that name them.
+// A vocabulary as files store it: tokens in the byte alphabet, and merges that name them.
 class WrittenVocabulary {
  public:
   WrittenVocabulary(std::string source, const nlohmann::json& vocab);
 
-  // The id of a token as it is written; -1: there is none.
+  // Returns the id of a token as written, or -1.
   int32_t find(std::string_view written) const;
   int64_t size() const { return static_cast<int64_t>(tokens_.size()); }
 
-  // `where` says which merge this is, for the error when a token is unknown.
+  // `where` identifies the merge in the error for an unknown token.
   void add_merge(std::string_view left, std::string_view right, std::string_view where);
 
-  // Tokens that no merge gives, of the form <...>: special, though the file does not say so.
+  // Returns tokens of the form <...> that no merge produces: special tokens that the file does not mark.
   std::vector<AddedToken> find_special_tokens() const;
 
-  // Last of all. Tokens in `added` are not part of what words are made of.
+  // Call last. Tokens in `added` are not used to build words.
   BpeModel take_model(const std::vector<AddedToken>& added, WholeWords whole_words);
 
  private:
@@ -37,7 +37,8 @@ class WrittenVocabulary {
 
 nlohmann::json parse_json(const std::string& source, std::string_view text);
 
-// The one of `added` with this text, or, when none is given, the first of the usual names that is there; -1: none.
+// Returns the id of the token of `added` with the given text, or without one the first of the usual names that is present; -1 if
+// there is none.
 int32_t choose_end_of_document(const std::vector<AddedToken>& added);
 
 }  // namespace trireme

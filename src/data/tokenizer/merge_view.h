@@ -1,4 +1,4 @@
-// What the loop that merges a short word sees of a vocabulary: plain pointers, so that it can be compiled once per instruction
+// The part of a vocabulary that the loop over short words uses: plain pointers, so that it can be compiled once per instruction
 // set.
 #pragma once
 
@@ -9,16 +9,16 @@
 
 namespace trireme {
 
-// What two bytes do that stand beside each other.
+// The merge of two adjacent bytes.
 struct BytePair {
-  uint32_t rank = PairView::kNoRank;  // none also where the merged token could merge further sooner than it came to be
-  int32_t first = kNoToken;           // of the first byte alone
-  // The lowest rank of a merge of the second byte, alone, with a token before it that ends with the first; and of the first
-  // byte, alone, with a token after it that begins with the second.
+  uint32_t rank = PairView::kNoRank;  // kNoRank also if the merged token could merge again at a lower rank
+  int32_t first = kNoToken;           // token of the first byte alone
+  // The lowest rank of a merge of the second byte alone with a preceding token that ends with the first; and of the first byte
+  // alone with a following token that starts with the second.
   uint32_t lowest_before = PairView::kNoRank, lowest_after = PairView::kNoRank;
 
   static constexpr size_t kCount = 1 << 16;
-  // Where a table has the pair of these two bytes: one load tells it.
+  // Returns the index of the pair of these two bytes, with a single load.
   static size_t place_of(const void* bytes) {
     uint16_t both = 0;
     __builtin_memcpy(&both, bytes, sizeof both);
@@ -28,7 +28,7 @@ struct BytePair {
 
 struct MergeView {
   PairView pairs;
-  const int32_t* merged;       // [rank] the token that a merge makes; null: the rank itself
+  const int32_t* merged;       // [rank] the merged token; null: equal to the rank
   const BytePair* byte_pairs;  // [BytePair::place_of]
   const int32_t* byte_tokens;  // [byte]
 };

@@ -1,4 +1,4 @@
-// Normalization Form C: characters taken apart, their marks put in order, and what belongs together put together again.
+// Normalization Form C: decomposes characters, sorts their combining marks, and composes them again.
 #include <algorithm>
 #include <cstddef>
 #include <unordered_map>
@@ -9,8 +9,8 @@ namespace trireme {
 namespace {
 
 struct Composition {
-  uint32_t composed, first, second;  // second 0: there is none
-  bool recomposes;
+  uint32_t composed, first, second;  // second is 0 if there is none
+  bool is_recomposed;
 };
 struct Combining {
   uint32_t code_point;
@@ -36,7 +36,7 @@ constexpr Combining kCombining[] = {
 constexpr uint32_t kSyllables = 0xAC00, kLeads = 0x1100, kVowels = 0x1161, kTrails = 0x11A7;
 constexpr uint32_t kLeadCount = 19, kVowelCount = 21, kTrailCount = 28, kSyllableCount = kLeadCount * kVowelCount * kTrailCount;
 
-constexpr uint32_t kRawByte = 0x110000;  // and the byte: what is not UTF-8 passes through
+constexpr uint32_t kRawByte = 0x110000;  // plus the byte: invalid UTF-8 passes through
 
 struct Tables {
   std::unordered_map<uint32_t, const Composition*> parts;  // by composed
@@ -47,8 +47,8 @@ struct Tables {
   Tables() : suspicious(kRawByte) {
     for (const Composition& row : kCompositions) {
       parts.emplace(row.composed, &row);
-      suspicious[row.composed] = suspicious[row.composed] || !row.recomposes;
-      if (!row.recomposes) continue;
+      suspicious[row.composed] = suspicious[row.composed] || !row.is_recomposed;
+      if (!row.is_recomposed) continue;
       composed.emplace(uint64_t{row.first} << 32 | row.second, row.composed);
       suspicious[row.second] = true;
     }
@@ -116,7 +116,7 @@ std::vector<uint32_t> decompose(std::string_view text, const Tables& tables) {
   return out;
 }
 
-// Marks that follow each other stand in the order of their classes.
+// Sorts adjacent combining marks by their classes.
 void sort_marks(std::vector<uint32_t>& characters, const Tables& tables) {
   for (size_t begin = 0; begin < characters.size();) {
     size_t end = begin;
@@ -127,7 +127,7 @@ void sort_marks(std::vector<uint32_t>& characters, const Tables& tables) {
   }
 }
 
-// What two characters become together; 0: they stay two.
+// Returns the composition of two characters, or 0.
 uint32_t compose_pair(uint32_t first, uint32_t second, const Tables& tables) {
   if (first >= kLeads && first < kLeads + kLeadCount && second >= kVowels && second < kVowels + kVowelCount)
     return kSyllables + ((first - kLeads) * kVowelCount + (second - kVowels)) * kTrailCount;
@@ -139,12 +139,12 @@ uint32_t compose_pair(uint32_t first, uint32_t second, const Tables& tables) {
 }
 
 void compose(std::vector<uint32_t>& characters, const Tables& tables) {
-  size_t kept = 0, starter = characters.size();  // starter: the last character without a class, where there is one
+  size_t kept = 0, starter = characters.size();  // starter: the last character of class 0, if any
   for (size_t i = 0; i < characters.size(); ++i) {
     const uint32_t next = characters[i];
     const uint8_t order = tables.order_of(next);
     if (starter < kept) {
-      // Between the starter and this one only marks of a lower class may stand.
+      // Only marks of a lower class may be between the starter and this mark.
       const bool adjacent = kept == starter + 1;
       const bool open = adjacent || (tables.order_of(characters[kept - 1]) < order);
       if (const uint32_t together = open ? compose_pair(characters[starter], next, tables) : 0; together != 0) {

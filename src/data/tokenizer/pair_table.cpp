@@ -11,7 +11,7 @@ namespace trireme {
 PairTable::PairTable(std::span<const Merge> merges) {
   CHECK(static_cast<int64_t>(merges.size()) <= kMaxMerges);
   const auto bits = static_cast<uint32_t>(std::bit_width(merges.size() | 1));  // of the number of pairs, rounded up
-  // Eight slots a pair and more: few pairs are at another than their first, and few searches go on where they cannot be foretold.
+  // At least eight slots per pair, so few pairs are outside their first slot and few searches need an unpredictable second probe.
   const uint32_t slot_bits = bits + 3, filter_bits = bits + 1;
   slots_ = LargeArray<uint64_t>((size_t{1} << slot_bits) + 1);
   std::ranges::fill(slots_.span(), PairView::kEmpty);

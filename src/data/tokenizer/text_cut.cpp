@@ -19,14 +19,14 @@ TextCutter::TextCutter(WordPattern pattern, TextForm form, const AddedTokenFinde
       normalized_(normalized),
       classes_(CharClassTable::get()) {}
 
-// A byte that is not UTF-8 is a character of its own, of no class: it stays as it is, or becomes U+FFFD.
+// A byte of invalid UTF-8 is a character without a class: it stays unchanged or becomes U+FFFD.
 TextCutter::Char TextCutter::char_at(std::string_view text, size_t at) const {
   const DecodedChar decoded = decode_utf8(reinterpret_cast<const uint8_t*>(text.data()) + at, text.size() - at);
   if (decoded.length == 0) return {};
   return {classes_.of(decoded.code_point), decoded.length};
 }
 
-// A valid sequence of bytes is this character wherever it stands, so looking back finds what looking ahead finds.
+// A valid byte sequence is the same character at any position, so looking back finds the same characters as looking ahead.
 TextCutter::Char TextCutter::char_before(std::string_view text, size_t at) const {
   for (size_t length = 1; length <= std::min(at, kLongestChar); ++length) {
     if (continues_char(text[at - length])) continue;
@@ -37,7 +37,7 @@ TextCutter::Char TextCutter::char_before(std::string_view text, size_t at) const
 }
 
 size_t TextCutter::last(std::string_view text, size_t searched) const {
-  // What is around a place must be in the text.
+  // The margin around a place must be inside the text.
   const size_t margin = kLongestChar + std::max(added_.longest(), normalized_.longest());
   if (text.size() <= margin) return 0;
   const size_t least = std::max<size_t>(1, searched - std::min(searched, margin));
@@ -54,7 +54,7 @@ bool TextCutter::is_safe(std::string_view text, size_t at) const {
   return !touches_added(text, at);
 }
 
-// Whether normalization may change [begin, end) of the text, or what an added token that is found after it could have around it.
+// Returns whether normalization may change [begin, end) or the surroundings of an added token that is matched after it.
 bool TextCutter::is_changed_around(std::string_view text, size_t begin, size_t end) const {
   begin -= std::min(begin, normalized_.longest());
   end = std::min(end + normalized_.longest(), text.size());
@@ -75,7 +75,7 @@ bool TextCutter::ends_line_breaks(std::string_view text, size_t at, const Char& 
   size_t begin = at - 1;
   if (line_breaks_ == LineBreaks::belong_to_marks)
     while (begin > 0 && is_break(text[begin - 1])) --begin;
-  // After an added token other words begin, and perhaps a space that is not in the text.
+  // After an added token new words start, possibly with a space that is not in the text.
   if (begin == 0 || touches_added(text, begin)) return false;
   const Char first = char_before(text, begin);
   if (line_breaks_ == LineBreaks::belong_to_marks && first.is_other()) return true;

@@ -1,15 +1,16 @@
-// Places where a text can be cut without changing its tokens, so that long documents are encoded piece by piece.
+// Places where a text can be cut without changing its tokens, so that long documents are encoded in pieces.
 //
-// A place is safe when, whatever stands farther away, a word of the pattern ends there, and the words before it are the same
-// when the text ends there. No pattern looks back, so the words after it are then the same, too. With L a letter, N a number,
-// S white space, B a line break (\r or \n), M a combining mark and O anything else:
+// A place is safe if, independent of more distant text, a word of the pattern ends there and the words before it are the same
+// when the text ends there. No pattern looks back, so the words after it are then the same too. L is a letter, N a number, S
+// white space, B a line break (\r or \n), M a combining mark and O anything else:
 //
 //   all patterns          L | not L, not M, not '      N | not N, not M      O | N      O or M | S but not B
 //                         not S, \n | not S, not M, not /          (the line feed is all of the white space)
 //   gpt2                  O or M | B                 (line breaks belong to white space)
 //   all others            O, B...B | not B, not /    (line breaks belong to the marks before them)
 //
-// The apostrophe begins contractions, which end words in o200k; there marks belong to letters, and / to line breaks after marks.
+// The apostrophe starts contractions, which end words in o200k. In o200k combining marks belong to letters, and / to line breaks
+// after marks.
 #pragma once
 
 #include <string_view>
@@ -24,12 +25,12 @@ enum class TextForm : uint8_t { as_it_is, nfc };
 
 class TextCutter {
  public:
-  // No cut touches one of `added` or, in the text as `form` has it, of `normalized`, which must outlive the cutter, nor a
-  // character that this form changes.
+  // No cut touches a token of `added`, a token of `normalized` in the text in `form`, or a character that `form` changes. Both
+  // finders must outlive the cutter.
   TextCutter(WordPattern pattern, TextForm form, const AddedTokenFinder& added, const AddedTokenFinder& normalized);
 
-  // The last safe place in `text`, which continues after its end; 0: there is none. The first `searched` bytes were found to
-  // have none before.
+  // Returns the last safe place in `text`, which continues after its end, or 0. The caller has found none in the first `searched`
+  // bytes.
   size_t last(std::string_view text, size_t searched = 0) const;
 
  private:

@@ -1,5 +1,5 @@
-// Tokens that are added at the end. Memory is kept when the buffer is cleared and is not set to zero when it grows: a fresh page
-// costs more than the tokens on it.
+// A growing array of tokens. clear() keeps the memory, and growing does not zero it: a fresh page costs more than the tokens on
+// it.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace trireme {
 
 class TokenBuffer {
  public:
-  static constexpr size_t kSlack = 16;  // places after those asked for that may be overwritten
+  static constexpr size_t kSlack = 16;  // entries after the requested room that may be overwritten
 
   size_t size() const { return size_; }
   std::span<const int32_t> tokens() const { return {data_.get(), size_}; }
@@ -24,7 +24,8 @@ class TokenBuffer {
     size_ += tokens.size();
   }
 
-  // Where the next tokens go, with room for `more` of them and kSlack that do not count; end_at says where they ended.
+  // Returns where the next tokens go, with room for `more` of them plus kSlack entries that do not count. end_at sets the new
+  // end.
   int32_t* room(size_t more) {
     if (size_ + more + kSlack > capacity_) grow(more);
     return data_.get() + size_;

@@ -1,6 +1,6 @@
-// What the tokenizers need of Unicode: the class of a character, by which words are cut, of version 16.0, and the composed form
-// (NFC), which some vocabularies were learnt on, of version 9.0. Pinned to the versions that tiktoken and Hugging Face tokenizers
-// have, since newer ones cut a few words elsewhere and reorder rare marks.
+// The Unicode data that tokenizers need: character classes (version 16.0), by which words are split, and the composed form NFC
+// (version 9.0), which some vocabularies were learnt on. The versions are those of tiktoken and Hugging Face tokenizers; newer
+// ones split a few words differently and reorder rare marks.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// Bits, so that a question about several classes is one test.
+// Bit flags, so that several classes are tested at once.
 enum CharClass : uint8_t {
   kOther = 0,
   kUpper = 1,     // Lu, Lt
@@ -27,7 +27,7 @@ class CharClassTable {
  public:
   static constexpr uint32_t kBlockBits = 7;
 
-  static const CharClassTable& get();  // made at the first call
+  static const CharClassTable& get();  // built at the first call
 
   uint8_t of(uint32_t code_point) const {
     return classes_[blocks_[code_point >> kBlockBits] + (code_point & ((1U << kBlockBits) - 1))];
@@ -36,16 +36,16 @@ class CharClassTable {
  private:
   CharClassTable();
 
-  std::array<uint16_t, (0x110000 >> kBlockBits)> blocks_;  // where in classes_ a block of 128 code points begins
-  std::vector<uint8_t> classes_;                           // equal blocks are kept once
+  std::array<uint16_t, (0x110000 >> kBlockBits)> blocks_;  // where a block of 128 code points starts in classes_
+  std::vector<uint8_t> classes_;                           // equal blocks are stored once
 };
 
 struct DecodedChar {
   uint32_t code_point = 0;
-  uint32_t length = 0;  // in bytes; 0: these bytes are not UTF-8
+  uint32_t length = 0;  // in bytes; 0: invalid UTF-8
 };
 
-// The character at the beginning of `bytes`. Static: it is compiled anew for every instruction set that uses it.
+// Decodes the character at the start of `bytes`. Static, so that each instruction set compiles its own copy.
 [[gnu::always_inline]] static inline DecodedChar decode_utf8(const uint8_t* bytes, uint64_t available) {
   const auto follows = [&](uint32_t i) { return (bytes[i] & 0xC0U) == 0x80U; };
   const uint32_t lead = bytes[0];
@@ -69,7 +69,7 @@ struct DecodedChar {
 
 void append_utf8(uint32_t code_point, std::string& text);
 
-// Normalization Form C. Returns false, and leaves `composed` alone, when the text is composed already.
+// Composes to Normalization Form C. Returns false and leaves `composed` unchanged if the text is already composed.
 bool compose_nfc(std::string_view text, std::string& composed);
 
 }  // namespace trireme

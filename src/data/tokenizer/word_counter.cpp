@@ -25,7 +25,7 @@ void WordCounter::count_words(std::string_view text, Counts& counts) const {
     else
       counts.emplace(word, 1);
   };
-  const char* begin = text.data();  // of the word whose end is not known yet
+  const char* begin = text.data();  // start of the word whose end is not known yet
   const char* end = begin + text.size();
   SplitState state{.at = reinterpret_cast<const uint8_t*>(begin), .end = reinterpret_cast<const uint8_t*>(end)};
   for (bool done = false; !done;) {

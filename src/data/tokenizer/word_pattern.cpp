@@ -12,10 +12,10 @@ namespace {
 struct PatternRow {
   WordPattern pattern;
   std::string_view name;
-  SplitWords split;  // null: a kernel
+  SplitWords split;  // null: uses a kernel
 };
 
-// White space that ends the text is one word in cl100k; elsewhere it is cut after its last line break.
+// In cl100k white space at the end of the text is one word; elsewhere it is split after its last line break.
 constexpr PatternRow kPatterns[] = {
     {WordPattern::gpt2, "gpt2", nullptr},
     {WordPattern::cl100k, "cl100k", split_by<cl100k_word_end<3, FinalSpace::one_word>>},

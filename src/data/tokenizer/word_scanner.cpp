@@ -32,7 +32,7 @@ const uint8_t* contraction_end(const TextView& text, const uint8_t* at) {
     case 'l':
       return lower(2) == 'l' ? at + 3 : at;
     default:
-      // U+017F, which is an s to whoever does not look at case.
+      // U+017F, which equals s if case is ignored.
       return left >= 3 && at[1] == 0xC5 && at[2] == 0xBF ? at + 3 : at;
   }
 }
@@ -54,10 +54,10 @@ namespace {
 
 constexpr uint8_t kUpperPart = kUpper | kCaseless | kMark, kLowerPart = kLower | kCaseless | kMark;
 
-// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+: its end, or `at`. Where no lower-case letter follows the first
-// part, it gives characters back until one that the second part can have is among them.
+// Returns the end of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ or `at`. If no lower-case letter follows the
+// first part, the match backtracks to the last character that the second part can have.
 const uint8_t* lower_word_end(const TextView& text, const uint8_t* at) {
-  const uint8_t* shared_end = at;  // after the last character that both parts can have
+  const uint8_t* shared_end = at;  // after the last character that both parts can match
   const uint8_t* end = skip_while(text, at, [&, here = at](ScannedChar next) mutable {
     if (!next.is(kUpperPart)) return false;
     here += next.length;
@@ -68,7 +68,7 @@ const uint8_t* lower_word_end(const TextView& text, const uint8_t* at) {
   return skip_while(text, end, [](ScannedChar next) { return next.is(kLowerPart); });
 }
 
-// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*: its end, or `at`.
+// Returns the end of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]* or `at`.
 const uint8_t* upper_word_end(const TextView& text, const uint8_t* at) {
   const uint8_t* end = skip_while(text, at, [](ScannedChar next) { return next.is(kUpperPart); });
   return end == at ? at : skip_while(text, end, [](ScannedChar next) { return next.is(kLowerPart); });

@@ -1,5 +1,5 @@
-// The patterns that came after GPT-2's, matched by hand, character by character. A function named *_word_end tells where the word
-// that begins at `at` ends.
+// Hand-written matchers for the patterns after GPT-2's, character by character. A function named *_word_end returns the end of
+// the word that starts at `at`.
 #pragma once
 
 #include <limits>
@@ -15,7 +15,7 @@ struct TextView {
 
 struct ScannedChar {
   uint8_t kind = kOther;
-  uint32_t length = 0;  // 0: the end of the text
+  uint32_t length = 0;  // 0 at the end of the text
   bool is(uint8_t kinds) const { return (kind & kinds) != 0; }
   bool is_text_of_no_word() const { return length != 0 && !is(kLetter | kNumber | kSpace); }  // [^\s\p{L}\p{N}]
 };
@@ -23,7 +23,7 @@ struct ScannedChar {
 inline ScannedChar char_at(const TextView& text, const uint8_t* at) {
   if (at >= text.end) return {};
   const DecodedChar decoded = decode_utf8(at, static_cast<uint64_t>(text.end - at));
-  if (decoded.length == 0) return {kOther, 1};  // a byte that is not UTF-8 stands for itself
+  if (decoded.length == 0) return {kOther, 1};  // a byte of invalid UTF-8 is its own character
   return {text.classes->of(decoded.code_point), decoded.length};
 }
 
@@ -37,13 +37,13 @@ const uint8_t* skip_while(const TextView& text, const uint8_t* at, Belongs belon
 
 enum class FinalSpace : uint8_t { one_word, cut_after_line_break };
 
-// \s*[\r\n]+|\s+(?!\S)|\s+ and, for one_word, \s++$ before them.
+// Returns the end of \s*[\r\n]+|\s+(?!\S)|\s+ with, for one_word, \s++$ before them.
 const uint8_t* space_end(const TextView& text, const uint8_t* at, FinalSpace final_space);
 
-// (?i:'s|'t|'re|'ve|'m|'ll|'d): its end, or `at` when there is none.
+// Returns the end of (?i:'s|'t|'re|'ve|'m|'ll|'d), or `at` if it does not match.
 const uint8_t* contraction_end(const TextView& text, const uint8_t* at);
 
-//  ?[^\s\p{L}\p{N}]+ and any of `tail` after it: its end, or `at`.
+// Returns the end of " ?[^\s\p{L}\p{N}]+" followed by any of `tail`, or `at` if it does not match.
 const uint8_t* marks_end(const TextView& text, const uint8_t* at, std::string_view tail);
 
 constexpr int kAnyNumber = std::numeric_limits<int>::max();

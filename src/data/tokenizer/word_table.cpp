@@ -10,7 +10,7 @@ namespace trireme {
 
 namespace {
 
-// The first bytes of a word as a number: at most eight, of at most two loads.
+// Loads the first bytes of a word as a number: at most eight, with at most two loads.
 uint64_t load_bytes(const char* word, size_t length) {
   const auto load = [&]<class T>(T value, size_t at) {
     std::memcpy(&value, word + at, sizeof value);
@@ -42,7 +42,7 @@ const WordEntry* WordTable::find(WordKey key, uint64_t hash) {
   const size_t place = place_of(hash);
   for (size_t way = 0; way < kWays; ++way) {
     WordEntry& entry = entries_[place ^ way];
-    if (entry.count == 0) return nullptr;  // places are filled in this order
+    if (entry.count == 0) return nullptr;  // slots are filled in this order
     if (entry.key.low != key.low || (entry.key.high & ~kElsewhere) != key.high) continue;
     if (way != 0) std::swap(entries_[place], entry);
     return &entries_[place];
@@ -55,7 +55,7 @@ WordEntry& WordTable::place_for(uint64_t hash) {
   for (size_t way = 0; way < kWays; ++way) {
     if (entries_[place ^ way].count == 0) return entries_[place ^ way];
   }
-  return entries_[place ^ (1 + hash % (kWays - 1))];  // any but the first, where the word used last is
+  return entries_[place ^ (1 + hash % (kWays - 1))];  // any but the first slot, which holds the most recently used word
 }
 
 void WordTable::insert(WordKey key, uint64_t hash, std::span<const int32_t> tokens) { place_for(hash) = make_entry(key, tokens); }

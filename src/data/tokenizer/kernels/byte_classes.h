@@ -1,4 +1,4 @@
-// The classes of a block of 64 bytes.
+// Classifies a block of 64 bytes.
 #pragma once
 
 #if defined(__AVX2__)
@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 struct AsciiClasses {
-  uint64_t letter, number, blank, space, apostrophe, wide, lead;  // wide: not ASCII; lead: may begin a wide character
+  uint64_t letter, number, blank, space, apostrophe, wide, lead;  // wide: not ASCII; lead: may start a wide character
 };
 
 #if defined(__AVX512BW__)
@@ -32,7 +32,7 @@ struct AsciiClasses {
   return classes;
 }
 
-// Writes the numbers of the bits of `mask`, plus `base`; returns how many. Sixteen more places may be written to.
+// Writes the indices of the set bits of `mask`, plus `base`; returns their number. May write up to sixteen entries more.
 [[gnu::always_inline]] inline size_t write_bits(uint64_t mask, uint32_t base, uint32_t* out) {
   __m512i numbers = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                                      _mm512_set1_epi32(static_cast<int>(base)));
@@ -54,7 +54,7 @@ struct AsciiClasses {
   AsciiClasses classes{};
   for (int half = 1; half >= 0; --half) {
     const __m256i block = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes + 32 * half));
-    // Signed comparison after moving the range to the bottom: AVX2 has no unsigned one.
+    // A signed comparison after shifting the range to the minimum: AVX2 has no unsigned comparison.
     const auto in_range = [](__m256i values, char first, int count) {
       const __m256i moved = _mm256_sub_epi8(values, _mm256_set1_epi8(static_cast<char>(first - 128)));
       return _mm256_cmpgt_epi8(_mm256_set1_epi8(static_cast<char>(count - 128)), moved);
@@ -102,7 +102,7 @@ struct AsciiClasses {
 
 #endif
 
-// A character of several bytes that begins at bit `i`: its bytes in this block, and those in the next.
+// The bits of a multi-byte character that starts at bit `i`: in this block and in the next.
 struct WideBits {
   uint64_t here, spilled;
 };
@@ -111,7 +111,8 @@ struct WideBits {
   return {bits << i, i + length > 64 ? bits >> (64 - i) : 0};
 }
 
-// The block at `bytes`, all of which is readable, in a text that ends at `end` (as far as characters of several bytes go).
+// Classifies the block at `bytes`, which must be readable as a whole. Multi-byte characters are decoded only up to
+// `end`, the end of the text.
 [[gnu::always_inline]] inline ByteClasses classify(const uint8_t* bytes, const uint8_t* end, const CharClassTable& table,
                                                    uint64_t valid, ByteClasses& spilled) {
   const AsciiClasses ascii = classify_ascii(bytes);
@@ -126,7 +127,7 @@ struct WideBits {
   for (uint64_t leads = ascii.lead & valid; leads != 0; leads &= leads - 1) {
     const auto i = static_cast<uint32_t>(__builtin_ctzll(leads));
     const DecodedChar decoded = decode_utf8(bytes + i, static_cast<uint64_t>(end - bytes) - i);
-    const uint8_t kind = table.of(decoded.code_point);  // of what is no character: code point 0, "other"
+    const uint8_t kind = table.of(decoded.code_point);  // invalid bytes have code point 0, class "other"
     const WideBits bits = wide_bits(i, decoded.length);
     const uint64_t is_letter = (kind & kLetter) != 0 ? ~uint64_t{0} : 0;
     const uint64_t is_number = (kind & kNumber) != 0 ? ~uint64_t{0} : 0;

@@ -1,5 +1,5 @@
-// The tokens of a word of at most 64 bytes: the pair of lowest rank merges, the leftmost of several, until no two neighbours do.
-// What a word does next can hardly be foretold, so there are few branches: one for the end of each loop.
+// The tokens of a word of at most 64 bytes: the adjacent pair of lowest rank merges first, ties to the left, until no adjacent
+// pair merges. Merges are hard to predict, so there are few branches: one at the end of each loop.
 #pragma once
 
 #if defined(__AVX512BW__)
@@ -19,21 +19,21 @@ namespace {
   return view.pairs.rank(static_cast<uint32_t>(left), static_cast<uint32_t>(right));
 }
 
-// Two bytes that certainly become one token are made one at once: those whose rank is lower than that of any merge that could
-// take one of them away, with whatever tokens can stand beside them. Until they merge nothing of a higher rank does, so they do
-// merge; and as their token takes part in merges of higher ranks only, when they do makes no difference. No byte is in two such
-// pairs: each would have the lower rank.
+// Merges two bytes immediately if they are certain to merge: their rank is lower than that of any merge that could take one of
+// them, whatever the adjacent tokens. Nothing of a higher rank merges before them, so they do merge. Their token takes part in
+// merges of higher rank only, so merging early makes no difference. No byte is in two such pairs, because each would need the
+// lower rank.
 [[gnu::always_inline]] inline size_t begin_word(const MergeView& view, const uint8_t* bytes, size_t length, int32_t* tokens) {
   static constexpr BytePair kNothing{};
   const auto pair_at = [table = view.byte_pairs, bytes](size_t i) { return &table[BytePair::place_of(bytes + i)]; };
-  size_t count = 0, taken = 0;  // taken: 1 if the byte before took this one into its pair
+  size_t count = 0, taken = 0;  // taken: 1 if the previous byte's pair includes this one
   const auto put = [&](const BytePair* before, const BytePair* here, const BytePair* after) {
     const uint64_t is_pair = without_branches(static_cast<uint64_t>(here->rank < before->lowest_before) &
                                               static_cast<uint64_t>(here->rank < after->lowest_after));
     const auto mask = -static_cast<int32_t>(is_pair);
     const int32_t merged = merged_token(view, here->rank & static_cast<uint32_t>(mask));
     tokens[count] = here->first ^ ((here->first ^ merged) & mask);
-    count += 1 - taken;  // a byte that is taken is written over
+    count += 1 - taken;  // the entry of a taken byte is overwritten
     taken = is_pair;
   };
   const BytePair *before = &kNothing, *here = length > 1 ? pair_at(0) : &kNothing;
@@ -49,7 +49,7 @@ namespace {
 }
 
 [[gnu::always_inline]] inline size_t merge_many(const MergeView& view, int32_t* tokens, size_t count) {
-  uint32_t ranks[kMaxShortWord];  // of each token with the one after it
+  uint32_t ranks[kMaxShortWord];  // of each token and its successor
   for (size_t i = 0; i + 1 < count; ++i) ranks[i] = rank_of(view, tokens[i], tokens[i + 1]);
   while (count > 1) {
     uint32_t lowest = ranks[0];
@@ -71,10 +71,10 @@ namespace {
 
 #if defined(__AVX512BW__)
 
-// The same for up to 16 tokens, all of their ranks in one register: nothing is searched or moved one by one.
+// The same for up to 16 tokens, with all ranks in one register: no scalar search, no scalar moves.
 constexpr size_t kMaxFew = 16;
 
-// tokens[-1] and those from `count` to kMaxFew + 1 are kNoToken, which merges with none.
+// tokens[-1] and those from `count` to kMaxFew + 1 must be kNoToken, which never merges.
 [[gnu::always_inline]] inline size_t merge_few(const MergeView& view, int32_t* tokens, size_t count) {
   const auto lane = [](uint32_t bit) { return static_cast<__mmask16>(bit); };
   const __m512i no_token = _mm512_set1_epi32(kNoToken), no_rank = _mm512_set1_epi32(static_cast<int>(PairView::kNoRank));
@@ -83,7 +83,7 @@ constexpr size_t kMaxFew = 16;
   for (size_t i = 0; i + 1 < count; ++i)
     ranks = _mm512_mask_set1_epi32(ranks, lane(1U << i), static_cast<int>(rank_of(view, tokens[i], tokens[i + 1])));
   for (; _mm512_cmplt_epu32_mask(ranks, no_rank) != 0; --count) {
-    // The place below the rank: of equal ranks the leftmost is the lowest.
+    // The position is in the low bits, so the leftmost of equal ranks is the minimum.
     const uint32_t lowest = _mm512_reduce_min_epu32(_mm512_or_si512(_mm512_slli_epi32(ranks, 4), places));
     const uint32_t at = lowest % kMaxFew, here = 1U << at;
     const int32_t token = merged_token(view, lowest / kMaxFew);

@@ -13,15 +13,15 @@
 namespace trireme {
 namespace {
 
-// ---- where words begin ----
+// ---- where words start ----
 //
-// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ as arithmetic on the bits of a block. A word begins
-//   where the class changes to letter, number or other, unless U+0020 is before it: then it begins there;
-//   where white space begins;
-//   at the last character of white space that something follows.
-// A contraction moves the start that is after its apostrophe to its own end.
+// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ as arithmetic on the bits of a block. A word starts
+//   where the class changes to letter, number or other, or at the U+0020 directly before that;
+//   where white space starts;
+//   at the last character of white space that is followed by text.
+// A contraction moves the start after its apostrophe to its own end.
 
-// Whether 's, 'll and the like are at `apostrophe`: how long, or 0.
+// Returns the length of the contraction ('s, 'll, ...) at `apostrophe`, or 0.
 uint32_t contraction_length(const uint8_t* apostrophe, const uint8_t* end) {
   const auto left = static_cast<size_t>(end - apostrophe);
   if (left < 2) return 0;
@@ -71,14 +71,14 @@ void set_bit(uint32_t i, uint64_t& here, uint64_t& next) { (i < 64 ? here : next
     return classify(state.at, state.end, table, ~uint64_t{0}, state.spilled);
   uint8_t padded[64 + 8] = {};
   std::memcpy(padded, state.at, left);
-  // Zeros are "other" characters to the arithmetic; `valid` takes them out again.
+  // The padding zeros are classified as "other"; `valid` masks them out.
   return classify(padded, padded + left, table, (uint64_t{1} << left) - 1, state.spilled);
 }
 
 SplitResult split_gpt2(SplitState& state, const CharClassTable& table, const uint8_t* origin, size_t blocks, uint32_t* starts) {
   size_t words = 0;
   for (size_t i = 0; i < blocks; ++i) {
-    const ptrdiff_t place = state.at - origin - 64;  // of state.block; before the text where there is no such block yet
+    const ptrdiff_t place = state.at - origin - 64;  // position of state.block; negative before the first block
     if (state.at >= state.end) {
       words += write_bits(starts_of_block(state, origin, place, 0), static_cast<uint32_t>(place), starts + words);
       return {words, true};
@@ -92,9 +92,9 @@ SplitResult split_gpt2(SplitState& state, const CharClassTable& table, const uin
   return {words, false};
 }
 
-// ---- which tokens known words have ----
+// ---- tokens of known words ----
 
-constexpr size_t kBatch = 64;  // words whose entries are fetched before the first is looked at
+constexpr size_t kBatch = 64;  // words whose entries are prefetched before the first is compared
 
 struct KeyMasks {
   WordKey keep[WordTable::kMaxBytes + 1], length[WordTable::kMaxBytes + 1];

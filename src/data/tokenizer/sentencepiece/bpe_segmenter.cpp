@@ -10,12 +10,12 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kLongestKept = 64;            // bytes; longer parts rarely come twice
+constexpr size_t kLongestKept = 64;            // bytes; longer parts rarely repeat
 constexpr size_t kMostKept = size_t{1} << 17;  // parts
 
 }  // namespace
 
-// Which parts a piece that is not used is taken into depends on all the text before, so such models have no borders.
+// How an unused piece is split depends on all previous text, so models with unused pieces have no borders.
 PieceBorders::PieceBorders(const PieceVocabulary& vocabulary) : joined_(kBits) {
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     std::string_view text = vocabulary.piece(id).text;
@@ -55,9 +55,9 @@ void BpeSegmenter::segment(std::string_view text, std::vector<int32_t>& tokens) 
     const std::string_view part = text.substr(0, borders_.part_of(text));
     text.remove_prefix(part.size());
     std::span<const int32_t> of_part = tokens_of(part);
-    // Unknown pieces side by side are one token, across parts too.
-    const bool goes_on = tokens.size() > first && tokens.back() == vocabulary_.unknown();
-    if (goes_on && !of_part.empty() && of_part[0] == vocabulary_.unknown()) of_part = of_part.subspan(1);
+    // Adjacent unknown pieces are one token, also across parts.
+    const bool follows_unknown = tokens.size() > first && tokens.back() == vocabulary_.unknown();
+    if (follows_unknown && !of_part.empty() && of_part[0] == vocabulary_.unknown()) of_part = of_part.subspan(1);
     tokens.insert(tokens.end(), of_part.begin(), of_part.end());
   }
 }
@@ -98,7 +98,7 @@ void BpeSegmenter::split_into_symbols(std::string_view part) {
     const auto index = static_cast<uint32_t>(symbols_.size());
     symbols_.push_back({.begin = static_cast<uint32_t>(at),
                         .length = static_cast<uint32_t>(length),
-                        .previous = index - 1,  // of the first: kNone
+                        .previous = index - 1,  // kNone for the first
                         .next = at + length < part.size() ? index + 1 : kNone,
                         .is_frozen = frozen != 0});
     at += length;
@@ -128,7 +128,7 @@ void BpeSegmenter::add_pair(uint32_t left, uint32_t right) {
     halves_[*id] = {part_.substr(first.begin, first.length), part_.substr(second.begin, second.length)};
 }
 
-// A piece that is not used is taken into the two it was last made of, and these again.
+// An unused piece is split into the two pieces it was last merged from, recursively.
 void BpeSegmenter::append(std::string_view piece, std::vector<int32_t>& tokens) {
   apart_.assign(1, piece);
   while (!apart_.empty()) {

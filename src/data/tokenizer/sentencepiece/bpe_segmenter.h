@@ -1,4 +1,4 @@
-// The pieces of a BPE model: neighbours whose joint piece has the greatest score become one, until no two do.
+// Segments text with a BPE model: the adjacent pair whose joint piece has the highest score merges, until no pair does.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace trireme {
 
-// Between which two characters no piece can extend: words, in effect, and the same ones come again and again.
+// Finds borders: places between two characters that no piece can span. The parts between borders are in effect words, and they
+// repeat.
 class PieceBorders {
  public:
   explicit PieceBorders(const PieceVocabulary& vocabulary);
 
-  // Whether the tokens before and after the place between these two characters do not depend on each other.
+  // Returns whether the tokens before and after the place between these two characters are independent.
   bool is_between(std::string_view left, std::string_view right) const { return has_borders_ && !joined_[place_of(left, right)]; }
 
-  // The length of the part that `text` begins with whose tokens do not depend on what follows.
+  // Returns the length of the first part of `text`: its tokens do not depend on what follows.
   size_t part_of(std::string_view text) const;
 
  private:
@@ -25,25 +26,25 @@ class PieceBorders {
   static size_t place_of(std::string_view left, std::string_view right);
 
   bool has_borders_ = true;
-  std::vector<bool> joined_;  // [hash of two characters] some piece has them side by side, or two others with this hash
+  std::vector<bool> joined_;  // [hash of two characters] some piece has them adjacent, or has two others with the same hash
 };
 
-// Works on one thread; keeps its memory and the words it has met.
+// For one thread; caches words and reuses its memory.
 class BpeSegmenter {
  public:
   // Both must outlive the segmenter.
   BpeSegmenter(const PieceVocabulary& vocabulary, const PieceBorders& borders) : vocabulary_(vocabulary), borders_(borders) {}
 
-  // Adds the tokens of a normalized text. Takes n log n for a part of n bytes without a border.
+  // Appends the tokens of a normalized text. Takes n log n for a part of n bytes without a border.
   void segment(std::string_view text, std::vector<int32_t>& tokens);
 
  private:
   static constexpr uint32_t kNone = 0xFFFFFFFF;
 
   struct Symbol {
-    uint32_t begin = 0, length = 0;  // in the part; length 0: it was joined to the one before
+    uint32_t begin = 0, length = 0;  // in the part; length 0: joined to the previous symbol
     uint32_t previous = kNone, next = kNone;
-    bool is_frozen = false;  // user-defined: never joined to others
+    bool is_frozen = false;  // user-defined: never joined to other symbols
   };
   struct Pair {
     float score = 0;
@@ -66,7 +67,7 @@ class BpeSegmenter {
   std::string_view part_;
   std::vector<Symbol> symbols_;
   std::vector<Pair> heap_;
-  std::unordered_map<int32_t, Halves> halves_;  // of pieces that are not used, which are taken apart again
+  std::unordered_map<int32_t, Halves> halves_;  // of unused pieces, which are split again
   std::vector<std::string_view> apart_;
 
   struct Hash : std::hash<std::string_view> {

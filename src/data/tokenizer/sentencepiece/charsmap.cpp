@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// A unit of the double array, as the darts-clone library lays it out.
+// A unit of the double array in the layout of the darts-clone library.
 bool has_value(uint32_t unit) { return ((unit >> 8) & 1) != 0; }
 uint32_t value_of(uint32_t unit) { return unit & 0x7FFFFFFF; }
 uint32_t label_of(uint32_t unit) { return unit & 0x800000FF; }
@@ -28,7 +28,7 @@ CharsMap::CharsMap(const std::string& source, std::string_view blob) {
   replacements_ = blob.substr(bytes);
 }
 
-// Every place is checked before it is read: a damaged table finds other rules, or none.
+// Every index is checked before it is read: a damaged table yields other rules or none.
 CharsMap::Rule CharsMap::find(std::string_view text) const {
   Rule longest;
   size_t at = offset_of(units_[0]);
@@ -43,9 +43,9 @@ CharsMap::Rule CharsMap::find(std::string_view text) const {
   return longest;
 }
 
-// Through the double array level by level. Texts with the same ending share places, so each place is visited once per level.
+// Walks the double array level by level. Texts with a common ending share nodes, so each node is visited once per level.
 std::optional<size_t> CharsMap::longest() const {
-  constexpr size_t kMost = 256;  // longer ones are in damaged tables, where a place may be reached from itself
+  constexpr size_t kMost = 256;  // longer texts occur only in damaged tables, where a node may reach itself
   if (units_.empty()) return 0;
   size_t longest = 0;
   std::vector<size_t> level{offset_of(units_[0])}, next;

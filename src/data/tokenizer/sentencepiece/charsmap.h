@@ -1,4 +1,4 @@
-// The precompiled normalization rules of a model: a double array of the texts that are replaced, and what replaces them.
+// The precompiled normalization rules of a model: a double array of texts, and their replacements.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@ namespace trireme {
 
 class CharsMap {
  public:
-  // The blob of a model; empty: no rules. UserError, with `source`, for a blob that is not of the right form.
+  // Parses the blob of a model; empty: no rules. UserError, with `source`, if the blob is malformed.
   CharsMap(const std::string& source, std::string_view blob);
 
   bool empty() const { return units_.empty(); }
 
   struct Rule {
-    size_t length = 0;             // of the text that is replaced; 0: no rule
-    std::string_view replacement;  // valid as long as the map
+    size_t length = 0;             // of the replaced text; 0: no rule
+    std::string_view replacement;  // valid while the map exists
   };
-  // The longest rule for what `text` begins with.
+  // Returns the longest rule that matches the start of `text`.
   Rule find(std::string_view text) const;
 
-  // The length of the longest text that is replaced, in bytes; nothing: the table is damaged, and has texts without an end.
+  // Returns the length in bytes of the longest text with a rule, or nothing if the table is damaged and texts do not end.
   std::optional<size_t> longest() const;
 
  private:
   std::string_view replacement_at(uint32_t offset) const;
 
   std::vector<uint32_t> units_;  // the double array
-  std::string replacements_;     // each ends with a zero
+  std::string replacements_;     // each is zero-terminated
 };
 
 }  // namespace trireme

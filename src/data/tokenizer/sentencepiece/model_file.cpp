@@ -26,8 +26,8 @@ namespace normalizer_field {
 constexpr uint64_t kCharsmap = 2, kDummyPrefix = 3, kRemoveExtra = 4, kEscape = 5;
 }
 
-// The trainer makes pieces of 16 characters at most unless told otherwise, and the largest published vocabulary has 3 MB of them.
-// What a model takes in memory is in proportion to their bytes.
+// By default the trainer makes pieces of at most 16 characters, and the largest published vocabulary has 3 MB of them. The memory
+// of a model is proportional to their bytes.
 constexpr size_t kMaxPieceBytes = 1 << 12, kMaxBytesOfPieces = 1 << 24;
 
 SentencePiece read_piece(const std::string& source, size_t index, std::string_view message) {
@@ -96,9 +96,9 @@ SentencePieceModel read_sentencepiece_model(const std::string& source, std::stri
 }
 
 bool looks_like_sentencepiece(std::string_view bytes) {
-  // The key of field 1, the length of the piece, the key of its own field 1, the length of its text. These keys are line feeds,
-  // with which a JSON file may begin too, but then the lengths do not fit. The first piece is short: <unk> or another special
-  // one.
+  // A model starts with the key of field 1, the length of the piece, the key of the piece's field 1, and the length of its text.
+  // Both keys are line feeds. A JSON file may start with line feeds too, but then the lengths do not fit. The first piece is
+  // short: <unk> or another special one.
   return bytes.size() > 4 && bytes[0] == '\n' && bytes[2] == '\n' && bytes[1] > 0 && bytes[3] > 0 && bytes[3] + 2 <= bytes[1];
 }
 

@@ -1,4 +1,4 @@
-// A sentencepiece model as its file has it. Names and defaults are those of sentencepiece_model.proto.
+// A parsed sentencepiece model. Names and defaults are those of sentencepiece_model.proto.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct NormalizerRules {
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
-  bool treat_whitespace_as_suffix = false;  // in the file it is a setting of the trainer
+  bool treat_whitespace_as_suffix = false;  // a trainer setting in the file
 };
 
 struct SentencePieceModel {
@@ -37,10 +37,10 @@ struct SentencePieceModel {
   std::vector<SentencePiece> pieces;
 };
 
-// UserError in one line for what is not a model, or not one of a kind that is supported.
+// UserError in one line if it is not a model or of an unsupported kind.
 SentencePieceModel read_sentencepiece_model(const std::string& source, std::string_view bytes);
 
-// Whether a file begins as a sentencepiece model does: with a piece.
+// Returns whether a file starts like a sentencepiece model: with a piece.
 bool looks_like_sentencepiece(std::string_view bytes);
 
 }  // namespace trireme

@@ -42,15 +42,15 @@ void Normalizer::append(std::string_view replaced, std::string& normalized) cons
 
 void Normalizer::normalize(std::string_view text, std::string& normalized) const {
   normalized.clear();
-  const bool removes = rules_.remove_extra_whitespaces;
-  while (removes && !text.empty()) {
+  const bool removes_extra_spaces = rules_.remove_extra_whitespaces;
+  while (removes_extra_spaces && !text.empty()) {
     const Step next = step(text);
     if (next.replaced != " ") break;
     text.remove_prefix(next.length);
   }
   if (text.empty()) return;
   if (rules_.add_dummy_prefix && !rules_.treat_whitespace_as_suffix) normalized += space_;
-  append_steps(text, removes, normalized);
+  append_steps(text, removes_extra_spaces, normalized);
 }
 
 void Normalizer::normalize_rest(std::string_view text, std::string& normalized) const {
@@ -59,15 +59,15 @@ void Normalizer::normalize_rest(std::string_view text, std::string& normalized) 
 }
 
 void Normalizer::append_steps(std::string_view text, bool after_space, std::string& normalized) const {
-  const bool removes = rules_.remove_extra_whitespaces;
+  const bool removes_extra_spaces = rules_.remove_extra_whitespaces;
   while (!text.empty()) {
     Step next = step(text);
     if (after_space) next.replaced.remove_prefix(std::min(next.replaced.find_first_not_of(' '), next.replaced.size()));
     append(next.replaced, normalized);
-    if (!next.replaced.empty()) after_space = removes && next.replaced.ends_with(' ');
+    if (!next.replaced.empty()) after_space = removes_extra_spaces && next.replaced.ends_with(' ');
     text.remove_prefix(next.length);
   }
-  while (removes && normalized.ends_with(space_)) normalized.resize(normalized.size() - space_.size());
+  while (removes_extra_spaces && normalized.ends_with(space_)) normalized.resize(normalized.size() - space_.size());
   if (rules_.add_dummy_prefix && rules_.treat_whitespace_as_suffix) normalized += space_;
 }
 

@@ -1,4 +1,4 @@
-// Text as the pieces of a sentencepiece model were learnt from it: rules applied, spaces cleared up and written as U+2581.
+// Normalizes text for a sentencepiece model: applies the rules, cleans up spaces and writes them as U+2581.
 #pragma once
 
 #include <optional>
@@ -13,29 +13,29 @@ namespace trireme {
 
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581
 
-// Bytes of the character that `text` begins with, by its first byte; at most all there are.
+// Returns the bytes of the first character of `text`, from its first byte; at most text.size().
 size_t character_length(std::string_view text);
 
 class Normalizer {
  public:
-  // Texts in `user_defined` stay as they are. It must outlive the normalizer, and `rules` too.
+  // Texts in `user_defined` stay unchanged. `rules` and `user_defined` must outlive the normalizer.
   Normalizer(const std::string& source, const NormalizerRules& rules, const PieceTrie& user_defined);
 
-  // Replaces what is in `normalized`.
+  // Replaces the contents of `normalized`.
   void normalize(std::string_view text, std::string& normalized) const;
 
-  // The same for what follows something that does not end with a space: nothing is put before it.
+  // The same for text that follows a cut after a non-space: adds no prefix.
   void normalize_rest(std::string_view text, std::string& normalized) const;
 
   struct Step {
-    size_t length = 0;          // of the text that is taken
-    std::string_view replaced;  // what becomes of it, before spaces are written as space()
+    size_t length = 0;          // of the consumed text
+    std::string_view replaced;  // its replacement, before spaces are written as space()
   };
-  // What a text that is not empty begins with.
+  // Returns the first step of a non-empty text.
   Step step(std::string_view text) const;
 
-  std::optional<size_t> longest_step() const { return longest_step_; }  // bytes; nothing: not known, since the rules are damaged
-  std::string_view space() const { return space_; }                     // as it is written
+  std::optional<size_t> longest_step() const { return longest_step_; }  // bytes; no value: unknown, because the rules are damaged
+  std::string_view space() const { return space_; }                     // the written form of a space
 
  private:
   void append_steps(std::string_view text, bool after_space, std::string& normalized) const;

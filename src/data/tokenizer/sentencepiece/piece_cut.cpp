@@ -13,7 +13,7 @@ size_t decoded_length(std::string_view text) {
   return decode_utf8(reinterpret_cast<const uint8_t*>(text.data()), text.size()).length;
 }
 
-// Bytes of the character that ends at `at`; 0: none does.
+// Returns the bytes of the character that ends at `at`, or 0.
 size_t length_before(std::string_view text, size_t at) {
   constexpr size_t kLongest = 4;
   for (size_t length = 1; length <= std::min(at, kLongest); ++length)
@@ -21,7 +21,7 @@ size_t length_before(std::string_view text, size_t at) {
   return 0;
 }
 
-// Whether [begin, end) is UTF-8, but for parts of characters at its ends.
+// Returns whether [begin, end) is valid UTF-8, except for partial characters at its ends.
 bool is_utf8_within(std::string_view text, size_t begin, size_t end) {
   constexpr size_t kLongest = 4;
   for (size_t skipped = 1; skipped < kLongest && begin < end && continues_character(text[begin]); ++skipped) ++begin;
@@ -37,7 +37,7 @@ std::string_view last_character(std::string_view text) { return text.substr(text
 
 }  // namespace
 
-// A space that is put at the end of a text would be put at every cut.
+// If a space is appended to a text, every cut would add one, so there are no cuts.
 PieceCutter::PieceCutter(const SentencePieceModel& model, const PieceVocabulary& vocabulary, const Normalizer& normalizer,
                          const PieceBorders& borders, const AddedTokenFinder& specials)
     : model_(model),
@@ -51,7 +51,7 @@ PieceCutter::PieceCutter(const SentencePieceModel& model, const PieceVocabulary&
       margin_(std::max(longest_step_, specials.longest())) {}
 
 size_t PieceCutter::last(std::string_view text, size_t searched) const {
-  // What is around a place must be in the text.
+  // The margin around a place must be inside the text.
   if (!has_cuts_ || text.size() <= margin_) return 0;
   const size_t least = std::max<size_t>(1, searched - std::min(searched, margin_));
   for (size_t at = text.size() - margin_; at >= least; --at)
@@ -72,8 +72,8 @@ bool PieceCutter::is_safe(std::string_view text, size_t at) const {
   return is_step(text, at - length, at) && !specials_.touches(text, at);
 }
 
-// Whether [begin, end) is a step of the normalizer, wherever the text begins. Bytes that are not UTF-8 are replaced before a text
-// is normalized, so that nothing is known of the steps around them.
+// Returns whether [begin, end) is a step of the normalizer wherever the text starts. Invalid UTF-8 is replaced before
+// normalization, so the steps around it are unknown.
 bool PieceCutter::is_step(std::string_view text, size_t begin, size_t end) const {
   size_t first = begin - std::min(begin, longest_step_);
   if (!is_utf8_within(text, first, std::min(end + longest_step_, text.size()))) return false;
@@ -83,7 +83,7 @@ bool PieceCutter::is_step(std::string_view text, size_t begin, size_t end) const
   return true;
 }
 
-// Whether a character always becomes a piece of the vocabulary, alone or with others.
+// Returns whether a character always becomes part of a piece of the vocabulary.
 bool PieceCutter::is_known(std::string_view character) const {
   const auto id = vocabulary_.find(character);
   return id && vocabulary_.type(*id) != SentencePiece::Type::unknown;

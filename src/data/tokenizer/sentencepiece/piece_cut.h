@@ -1,14 +1,14 @@
-// Places where a text can be cut without changing the tokens of a BPE model, so that long documents are encoded piece by piece.
+// Places where a text can be cut without changing the tokens of a BPE model, so that long documents are encoded in pieces.
 //
-// A place is safe when, whatever stands farther away:
-// - one step of the normalizer ends there and another begins: no rule and no user-defined piece reaches across it, nor across the
-//   beginning of the character before it, which is then a step of its own
-// - no space that normalization removes is at the place: the character before it becomes something that does not end with a space
-// - no piece of the vocabulary has what is before it and what is after it side by side
+// A place is safe if, independent of more distant text:
+// - one step of the normalizer ends there and another starts: no rule and no user-defined piece spans the place or the start of
+//   the character before it, which is then a step of its own
+// - normalization removes no space there: the replacement of the character before it does not end with a space
+// - no piece of the vocabulary has the characters before and after the place adjacent to each other
 // - unknown characters before and after it do not become one token
 //
-// Unigram models have no such places: their scores are sums from the beginning of the text, rounded to floats, and what is
-// rounded decides between pieces of nearly equal score.
+// Unigram models have no safe places: their scores are sums from the start of the text, rounded to floats, and the rounding
+// decides between pieces of nearly equal score.
 #pragma once
 
 #include <string_view>
@@ -26,8 +26,8 @@ class PieceCutter {
   PieceCutter(const SentencePieceModel& model, const PieceVocabulary& vocabulary, const Normalizer& normalizer,
               const PieceBorders& borders, const AddedTokenFinder& specials);
 
-  // The last safe place in `text`, which continues after its end; 0: there is none. The first `searched` bytes were found to
-  // have none before.
+  // Returns the last safe place in `text`, which continues after its end, or 0. The caller has found none in the first `searched`
+  // bytes.
   size_t last(std::string_view text, size_t searched) const;
 
  private:

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// Level by level: the pieces that share a node are neighbours in sorted order.
+// Built level by level: the pieces that share a node are adjacent in sorted order.
 PieceTrie::PieceTrie(std::vector<std::pair<std::string_view, int32_t>> pieces) {
   std::ranges::sort(pieces);
   struct Range {

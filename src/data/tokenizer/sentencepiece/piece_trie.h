@@ -1,4 +1,4 @@
-// A trie over bytes: which pieces of a vocabulary a text begins with.
+// A trie over bytes that finds the pieces of a vocabulary at the start of a text.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@ class PieceTrie {
  public:
   static constexpr int32_t kNone = -1;
 
-  // Pieces and their ids; no piece is empty or there twice.
+  // Pieces and their ids. No piece may be empty or repeated.
   explicit PieceTrie(std::vector<std::pair<std::string_view, int32_t>> pieces = {});
 
   bool empty() const { return nodes_.size() <= 1; }
-  size_t longest() const { return longest_; }  // of all pieces, in bytes
+  size_t longest() const { return longest_; }  // longest piece, in bytes
 
-  // Calls found(length, id) for every piece that `text` begins with, the shortest first.
+  // Calls found(length, id) for every piece that is a prefix of `text`, the shortest first.
   template <class Found>
   void each_prefix(std::string_view text, const Found& found) const {
     uint32_t at = 0;
@@ -34,7 +34,7 @@ class PieceTrie {
     }
   }
 
-  // The length of the longest piece that `text` begins with; 0: none.
+  // Returns the length of the longest piece that is a prefix of `text`, or 0.
   size_t longest_prefix(std::string_view text) const {
     size_t longest = 0;
     each_prefix(text, [&](size_t length, int32_t) { longest = length; });
@@ -43,9 +43,9 @@ class PieceTrie {
 
  private:
   struct Node {
-    std::array<uint64_t, 4> bytes{};  // the bytes that go on from here, as bits
-    std::array<uint8_t, 4> before{};  // how many of them the words of `bytes` before this one have
-    uint32_t first_child = 0;         // the children are side by side, in the order of their bytes
+    std::array<uint64_t, 4> bytes{};  // bitmap of the bytes with a child
+    std::array<uint8_t, 4> before{};  // number of bits set in the words of `bytes` before this one
+    uint32_t first_child = 0;         // children are adjacent, in byte order
     int32_t id = kNone;               // of the piece that ends here
   };
 

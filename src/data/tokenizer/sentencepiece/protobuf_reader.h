@@ -1,4 +1,4 @@
-// The fields of a message in protobuf's wire format, one after the other.
+// Iterates over the fields of a message in protobuf's wire format.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ class ProtobufReader {
   // `source` names the file in errors.
   ProtobufReader(const std::string& source, std::string_view message) : source_(source), left_(message) {}
 
-  // Moves to the next field; false at the end of the message. UserError for bytes that are not a message.
+  // Moves to the next field; returns false at the end of the message. UserError for malformed bytes.
   bool next();
 
   uint64_t number() const { return number_; }  // of the field
 
-  // The value of the field. UserError if it was written as another type.
+  // Returns the value of the field. UserError if it has another wire type.
   uint64_t as_integer() const;
   bool as_bool() const { return as_integer() != 0; }
   float as_float() const;

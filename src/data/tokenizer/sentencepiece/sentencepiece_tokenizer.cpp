@@ -21,7 +21,7 @@ AddedTokenFinder control_symbols(const SentencePieceModel& model, SpecialTokens 
   return AddedTokenFinder(std::move(found));
 }
 
-// The characters of pieces for bytes; bytes that are not UTF-8 become U+FFFD, one for each.
+// Appends the characters of byte pieces; each byte of invalid UTF-8 becomes U+FFFD.
 void append_bytes(std::string_view bytes, std::string& text) {
   while (!bytes.empty()) {
     const DecodedChar decoded = decode_utf8(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
@@ -58,7 +58,7 @@ class SentencePieceEncoder final : public Encoder {
  private:
   using Normalize = void (Normalizer::*)(std::string_view, std::string&) const;
 
-  // `first` normalizes what is before the first control symbol.
+  // `first` normalizes the text before the first control symbol.
   void encode_from(std::string_view text, Normalize first, TokenBuffer& tokens) {
     for (size_t at = 0; at < text.size();) {
       const AddedTokenFinder::Found found =
@@ -117,7 +117,7 @@ std::vector<int32_t> SentencePieceTokenizer::encode(std::string_view text) const
   return {buffer.tokens().begin(), buffer.tokens().end()};
 }
 
-// A space at the beginning of a text is the one that normalization put there.
+// Drops a space at the start of a text, because normalization added it.
 void SentencePieceTokenizer::append_piece(int32_t id, bool is_first, std::string& text) const {
   std::string_view piece = pieces_.piece(id).text;
   if (pieces_.type(id) == SentencePiece::Type::unknown) {
@@ -135,7 +135,7 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> tokens) cons
   bool is_first = drops_first_space;
   for (const int32_t token : tokens) {
     const bool is_piece = token >= 0 && token < vocabulary();
-    // Of two pieces with the same text the library knows only the first.
+    // The library uses only the first of two pieces with the same text.
     const int32_t id = is_piece ? pieces_.id_of(pieces_.piece(token).text) : -1;
     if (is_piece && pieces_.type(id) == SentencePiece::Type::byte) {
       bytes += static_cast<char>(PieceVocabulary::byte_of(pieces_.piece(id).text));
@@ -148,7 +148,7 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> tokens) cons
       text += kReplacement;
     } else if (token != end_of_document_) {
       append_piece(id, is_first, text);
-      // One space is dropped where only one was put there, and all where all extra ones are removed.
+      // Drops one space if only one was added, and all if extra ones are removed.
       if (is_first && !rules.remove_extra_whitespaces && pieces_.piece(id).text.starts_with(kSpaceSymbol)) is_first = false;
     }
   }

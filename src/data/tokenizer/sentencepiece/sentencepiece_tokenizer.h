@@ -1,4 +1,4 @@
-// A sentencepiece model as a tokenizer: the tokens and the text that the sentencepiece library gives.
+// A sentencepiece model as a tokenizer. Tokens and decoded text equal those of the sentencepiece library.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace trireme {
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  // Documents end with the model's own end piece, or with the piece named here; UserError if there is none of this name.
+  // Documents end with the model's own end piece or with the piece named here. UserError if no piece has this name.
   SentencePieceTokenizer(SentencePieceModel model, SpecialTokens specials, const std::optional<std::string>& end_of_document);
 
   int64_t vocabulary() const override { return pieces_.size(); }
@@ -36,10 +36,10 @@ class SentencePieceTokenizer final : public Tokenizer {
   PieceVocabulary pieces_;
   Normalizer normalizer_;
   std::optional<Normalizer> denormalizer_;
-  std::optional<PieceBorders> borders_;  // of a BPE model
+  std::optional<PieceBorders> borders_;  // for BPE models
   std::optional<UnigramModel> unigram_;
-  AddedTokenFinder specials_;          // control symbols, where they are to be found in the text
-  std::optional<PieceCutter> cutter_;  // of a BPE model
+  AddedTokenFinder specials_;          // control symbols, if they are to be matched in the text
+  std::optional<PieceCutter> cutter_;  // for BPE models
   int32_t end_of_document_ = -1;
 };
 

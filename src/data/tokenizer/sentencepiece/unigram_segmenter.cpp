@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Long texts have low scores, and a float of 24 bits would no longer tell them apart. The library raises them at this one.
+// Long texts have low scores, which a 24-bit float could no longer distinguish. The library raises the scores at this one.
 constexpr float kLowestScore = -100000;
 
 }  // namespace
@@ -39,7 +39,7 @@ void UnigramSegmenter::segment(std::string_view text, std::vector<int32_t>& toke
   take_paths(text, text.size(), first, tokens);
 }
 
-// All pieces that begin here, behind the best path to here.
+// Extends the best path to here by all pieces that start here.
 void UnigramSegmenter::extend(std::string_view text, size_t begin) {
   if (paths_[begin - base_].score < kLowestScore) raise_scores(begin);
   const float before = paths_[begin - base_].score;
@@ -58,14 +58,14 @@ void UnigramSegmenter::extend(std::string_view text, size_t begin) {
     path = {model_.vocabulary().unknown(), static_cast<int64_t>(begin), score};
 }
 
-// Makes the score of the best path to here zero. Those that end farther on keep their distance to it.
+// Sets the score of the best path to here to zero. The scores of longer paths keep their distance to it.
 void UnigramSegmenter::raise_scores(size_t begin) {
   const float score = paths_[begin - base_].score;
   for (size_t at = begin; at <= reach_; ++at)
     if (BestPath& path = paths_[at - base_]; path.begin >= 0) path.score -= score;
 }
 
-// No piece spans this place, so that the tokens before it are those of the best path to it. Its score is kept.
+// Called when no piece spans `end`, so that the tokens before it are those of the best path to it. Keeps its score.
 void UnigramSegmenter::take_paths(std::string_view text, size_t end, size_t first, std::vector<int32_t>& tokens) {
   backwards_.clear();
   const float score = paths_[end - base_].score;

@@ -1,4 +1,4 @@
-// The pieces of a unigram model whose scores have the greatest sum.
+// Segments text into the pieces of a unigram model with the greatest sum of scores.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// What all threads share.
+// Shared by all threads.
 class UnigramModel {
  public:
   explicit UnigramModel(const PieceVocabulary& vocabulary);
@@ -16,8 +16,8 @@ class UnigramModel {
   const PieceTrie& trie() const { return trie_; }
   float unknown_score() const { return unknown_score_; }
 
-  // Of a piece of `length` bytes; a user-defined one gets a bonus by which it wins against ordinary ones. In double, as in the
-  // library, where the scores of paths are floats: ties are decided by what is rounded where.
+  // Returns the score of a piece of `length` bytes; a user-defined piece gets a bonus that beats ordinary ones. Returns double as
+  // in the library, where path scores are floats: the rounding decides ties.
   double score_of(int32_t id, size_t length) const {
     const SentencePiece& piece = vocabulary_.piece(id);
     if (piece.type != SentencePiece::Type::user_defined) return piece.score;
@@ -30,16 +30,16 @@ class UnigramModel {
   float unknown_score_ = 0;
 };
 
-// Works on one thread; keeps its memory for the next text.
+// For one thread; reuses its memory.
 class UnigramSegmenter {
  public:
   explicit UnigramSegmenter(const UnigramModel& model) : model_(model) {}
 
-  // Adds the tokens of a normalized text. Takes time in proportion to its length times that of the longest piece.
+  // Appends the tokens of a normalized text. Takes time proportional to its length times the length of the longest piece.
   void segment(std::string_view text, std::vector<int32_t>& tokens);
 
  private:
-  // The best path that ends here: its last piece, where that begins, and the sum of its scores.
+  // The best path that ends here: its last piece, where that piece starts, and the sum of its scores.
   struct BestPath {
     int32_t id = -1;
     int64_t begin = -1;
@@ -54,8 +54,8 @@ class UnigramSegmenter {
   const UnigramModel& model_;
   std::vector<BestPath> paths_;  // [end - base_]
   std::vector<std::pair<int32_t, std::string_view>> backwards_;
-  size_t base_ = 0;   // all paths meet here, and the tokens before are decided
-  size_t reach_ = 0;  // where the farthest path ends
+  size_t base_ = 0;   // all paths meet here; the tokens before are final
+  size_t reach_ = 0;  // end of the longest path
 };
 
 }  // namespace trireme

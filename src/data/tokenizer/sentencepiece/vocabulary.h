@@ -14,7 +14,7 @@ namespace trireme {
 
 class PieceVocabulary {
  public:
-  // The model must outlive the vocabulary. UserError if its pieces are not what the library takes.
+  // The model must outlive the vocabulary. UserError if the library would reject its pieces.
   explicit PieceVocabulary(const SentencePieceModel& model);
 
   int64_t size() const { return static_cast<int64_t>(model_.pieces.size()); }
@@ -23,21 +23,21 @@ class PieceVocabulary {
 
   int32_t unknown() const { return unknown_; }
 
-  // The id of a piece with this text; unknown() if there is none. Control symbols and bytes come before pieces of text.
+  // Returns the id of the piece with this text, or unknown(). Control symbols and bytes take precedence over text pieces.
   int32_t id_of(std::string_view text) const;
   std::optional<int32_t> find(std::string_view text) const;
 
-  // Of the pieces that text is made of, those that are not used included.
+  // Finds a text piece, including unused ones.
   std::optional<int32_t> find_in_text(std::string_view text) const;
 
-  // Adds what the piece of text `text` with this id becomes: itself or, where it is unknown, its bytes. An unknown piece that
-  // follows another one adds nothing. `first`: where the tokens of this document begin.
+  // Appends the encoding of text piece `text` with this id: itself, or its bytes if it is unknown. An unknown piece after another
+  // one adds nothing. `first` is the start of this document in `tokens`.
   void append(int32_t id, std::string_view text, size_t first, std::vector<int32_t>& tokens) const;
 
   const PieceTrie& user_defined() const { return user_defined_; }
-  PieceTrie make_trie() const;  // of the pieces that text is made of
+  PieceTrie make_trie() const;  // of the text pieces
 
-  // The byte of a piece <0x00> to <0xFF>; -1: it is not of this form.
+  // Returns the byte of a piece <0x00> to <0xFF>; -1 for other pieces.
   static int byte_of(std::string_view text);
 
  private:
