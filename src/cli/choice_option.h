@@ -1,4 +1,4 @@
-// Options whose value is one of a few words. Another word is answered with all that are known.
+// Options whose value is one of a few words. The error for another word lists all valid ones.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -13,13 +13,13 @@
 
 namespace trireme {
 
-// "a", "a or b", "a, b or c"
+// Returns "a", "a or b" or "a, b or c".
 inline std::string either_of(const std::vector<std::string>& words) {
   if (words.size() < 2) return words.empty() ? "" : words.front();
   return fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
 }
 
-// For CLI::Option::check.
+// Returns a validator for CLI::Option::check.
 inline CLI::Validator one_of(std::vector<std::string> words) {
   return {[words = std::move(words)](const std::string& value) {
             if (std::ranges::find(words, value) != words.end()) return std::string();
@@ -31,7 +31,7 @@ inline CLI::Validator one_of(std::vector<std::string> words) {
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
-// An option that calls `set` with the value of the word.
+// Adds an option that calls `set` with the value of the given word.
 template <class Value, class Set>
 CLI::Option* add_choice(CLI::App& command, const std::string& name, const Choices<Value>& choices, Set set,
                         const std::string& help) {

@@ -1,4 +1,4 @@
-// The commands of the program. Each file of this folder adds one to the parser and says what it does when it is called.
+// The commands of the program. Each file of this folder adds one command to the parser and runs it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Each sets `status` when its command ran. They throw UserError and Failure; main turns those into one line and a status.
+// Each callback sets `status`. Callbacks throw UserError and Failure; main turns those into one line and an exit status.
 void add_train_command(CLI::App& app, int& status);
 void add_generate_command(CLI::App& app, int& status);
 void add_config_command(CLI::App& app, int& status);

@@ -1,4 +1,4 @@
-// trireme completion: scripts for bash, zsh and fish. Each asks the program itself what may come next (the hidden command
+// trireme completion: scripts for bash, zsh and fish. Each script asks the program itself for candidates (the hidden command
 // `complete`), so commands, options, recipes and keys are listed nowhere else.
 #include <fmt/format.h>
 
@@ -61,23 +61,23 @@ struct Candidate {
   std::string word, about;
 };
 
-// What may stand where a command line ends.
+// Completion candidates at the end of a command line.
 class Candidates {
  public:
-  // `words`: what was typed after the program's name; the last of them, which may be empty, is to be completed.
+  // `words` are the words after the program's name. The last one, which may be empty, is to be completed.
   Candidates(const CLI::App& app, std::vector<std::string> words);
   std::vector<Candidate> list() const;
 
  private:
-  const CLI::Option* option_before() const;  // the one whose value is being typed, or nullptr
+  const CLI::Option* option_before() const;  // the option whose value is being typed, or nullptr
   bool takes(const char* positional) const { return command_->get_option_no_throw(positional) != nullptr; }
   void add(std::vector<Candidate>& list, std::string word, std::string about = "") const;
   void add_settings(std::vector<Candidate>& list) const;
-  void add_values(std::vector<Candidate>& list) const;  // of the setting before "="
+  void add_values(std::vector<Candidate>& list) const;  // values of the setting before "="
   void add_runs(std::vector<Candidate>& list) const;
 
   const CLI::App* command_;
-  std::vector<std::string> words_;  // those after the command
+  std::vector<std::string> words_;  // words after the command
   std::string last_;
 };
 
@@ -121,7 +121,7 @@ void Candidates::add_values(std::vector<Candidate>& list) const {
   }
 }
 
-// The folders that runs wrote, in the default place. Files are completed by the shell.
+// Adds the run folders in the default location. The shell completes files.
 void Candidates::add_runs(std::vector<Candidate>& list) const {
   std::error_code unreadable;
   for (const fs::directory_entry& recipe : fs::directory_iterator("runs", unreadable)) {
@@ -132,7 +132,7 @@ void Candidates::add_runs(std::vector<Candidate>& list) const {
 
 std::vector<Candidate> Candidates::list() const {
   std::vector<Candidate> list;
-  if (option_before() != nullptr) return list;  // a file or a number: the shell's part
+  if (option_before() != nullptr) return list;  // a file or a number, which the shell completes
   if (last_.starts_with('-')) {
     for (const CLI::Option* option : command_->get_options())
       for (const std::string& name : option->get_lnames()) add(list, "--" + name, option->get_description());
@@ -180,7 +180,7 @@ void add_completion_commands(CLI::App& app, int& status) {
 
   auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* complete = app.add_subcommand("complete", "Print what may come next on a command line.");
-  complete->group("");  // for the scripts, not for people
+  complete->group("");  // hidden: for the scripts only
   complete->add_option("words", *words, "the words typed so far");
   complete->callback([words, &app, &status] {
     print_candidates(app, *words);

@@ -1,4 +1,4 @@
-// trireme config: what a recipe comes to.
+// trireme config: prints a resolved recipe.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -30,7 +30,7 @@ struct ConfigArguments {
   bool schedule = false;
 };
 
-// What stands between the recipe and a run of it here; empty if nothing does.
+// Returns why the recipe cannot run here; empty if it can.
 std::string missing_to_run(const ResolvedRecipe& recipe) {
   try {
     recipe.require_training();
@@ -42,13 +42,13 @@ std::string missing_to_run(const ResolvedRecipe& recipe) {
   return {};
 }
 
-// Nothing where the ranks do not hold the model a whole number of times.
+// Returns null unless the number of ranks is a multiple of the model-parallel size.
 nlohmann::ordered_json data_parallel_json(const Settings& settings) {
   if (settings.ranks() % settings.model_ranks() != 0) return nullptr;
   return settings.data_parallel_size();
 }
 
-// What a rank takes; nothing where the ranks do not fit the recipe, or the tokens of its tokenizer cannot be counted here.
+// Returns the memory per rank, or nothing if the ranks do not fit the recipe or its tokenizer cannot be read here.
 std::optional<PaperRun> memory_of(const ConfigArguments& arguments, Settings settings) {
   const GpuKind& gpu = arguments.recipe.gpu_kind();
   ModelSettings& model = settings.model;
@@ -61,7 +61,7 @@ std::optional<PaperRun> memory_of(const ConfigArguments& arguments, Settings set
   return plan_on_paper(settings, gpu);
 }
 
-// A recipe that no run could use is printed all the same, so that its user sees what it came to; what is wrong follows.
+// Prints an invalid recipe too, so that the user sees its values; the errors follow.
 void print_resolved(const ConfigArguments& arguments) {
   ResolvedRecipe recipe = arguments.recipe.resolve({}, Validation::by_the_caller);
   if (!arguments.json) fmt::print("{}", to_yaml(recipe.settings));

@@ -46,7 +46,7 @@ const char* name_of(ActionKind kind) {
   }
 }
 
-// f3, b3, w3: forward, backward, weight products of micro-batch 3; with several chunks a letter says which.
+// Returns f3, b3 or w3: forward, backward or wgrad of micro-batch 3. With several chunks a letter names the chunk.
 std::string label(const Pipeline& pipeline, const Action& action) {
   const char kind = action.kind == ActionKind::forward ? 'f' : action.kind == ActionKind::backward_weight ? 'w' : 'b';
   const std::string chunk = pipeline.chunks > 1 ? std::string(1, static_cast<char>('a' + action.chunk % 26)) : "";
@@ -64,7 +64,7 @@ const char* colour(ActionKind kind) {
   }
 }
 
-// A computation takes as long as its chunk has layers; the unit is the forward pass of the shortest chunk.
+// A computation takes time in proportion to the layers of its chunk; the unit is the forward pass of the shortest chunk.
 Duration layer_time(const ModelSettings& model, int64_t stages) {
   int64_t least = model.layers_of_stage(stages, 0);
   for (int64_t stage = 1; stage < stages; ++stage) least = std::min(least, model.layers_of_stage(stages, stage));
@@ -80,7 +80,7 @@ class Drawing {
       for (const TimedAction& timed : stage) cell_ = std::max(cell_, label(pipeline, timed.action).size() + 1);
   }
 
-  // In panels of the terminal's width: all of them if they are few, or the first and the last ones.
+  // Prints panels of the terminal's width: all of them if they are few, otherwise the first and the last ones.
   void print(const Terminal& terminal) const {
     constexpr size_t kMostPanels = 6;
     const size_t margin = row_name(pipeline_.stages - 1).size();
@@ -103,7 +103,7 @@ class Drawing {
  private:
   static std::string row_name(int64_t stage) { return fmt::format("stage {:<2} ", stage); }
 
-  // Characters begin .. end - 1 of a stage's line.
+  // Returns characters begin .. end - 1 of a stage's line.
   std::string row(size_t stage, size_t begin, size_t end, bool in_colour) const {
     std::string line;
     size_t at = begin;
@@ -126,7 +126,7 @@ class Drawing {
 
   const Pipeline& pipeline_;
   const Replay& played_;
-  size_t cell_ = 2;  // characters of a unit
+  size_t cell_ = 2;  // characters per unit of time
 };
 
 std::vector<int64_t> layers_by_stage(const ModelSettings& model, int64_t stages) {

@@ -1,4 +1,4 @@
-// trireme data: from text to tokens, and what can be asked about either.
+// trireme data: converts text to tokens and inspects both.
 #include "cli/data_commands.h"
 
 namespace trireme {

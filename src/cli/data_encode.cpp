@@ -27,7 +27,7 @@ struct EncodeArguments {
   OnError on_error = OnError::stop;
 };
 
-// What was not as it should be; said at the end, on stderr.
+// Repairs made to the input; reported at the end on stderr.
 struct Repairs {
   int64_t skipped = 0, surrogates = 0, invalid_utf8 = 0;
 
@@ -62,7 +62,7 @@ void append_numbers(std::span<const int32_t> tokens, std::string_view between, s
   }
 }
 
-// One document: all of stdin. Tokens with spaces between them, in one line.
+// Encodes all of stdin as one document. Prints the tokens in one line, separated by spaces.
 void encode_text(Encoder& encoder, Repairs& repairs) {
   std::string text = read_input(), repaired;
   repairs.invalid_utf8 = replace_invalid_utf8(text, repaired);
@@ -110,7 +110,7 @@ int encode(const EncodeArguments& arguments) {
   return kDone;
 }
 
-// Numbers with anything but digits between them; `where` names them in errors.
+// Parses numbers separated by anything but digits; `where` names them in errors.
 std::vector<int32_t> read_tokens(std::string_view text, std::string_view where) {
   std::vector<int32_t> tokens;
   for (size_t at = 0; at < text.size();) {
@@ -127,7 +127,7 @@ std::vector<int32_t> read_tokens(std::string_view text, std::string_view where) 
   return tokens;
 }
 
-// Text as a JSON string: what is not UTF-8, a character cut in two, becomes U+FFFD.
+// Returns the text as a JSON line. Invalid UTF-8, such as a partial character, becomes U+FFFD.
 std::string json_line(const std::string& text) { return json_text(nlohmann::json{{"text", text}}, kOneLine) + "\n"; }
 
 int decode(const EncodeArguments& arguments) {

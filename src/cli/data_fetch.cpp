@@ -1,4 +1,4 @@
-// trireme data fetch and push: data files from where they are to where they are needed, and back.
+// trireme data fetch and push: download and upload data files.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ void require_via(const std::string& via) {
   if (via != "https" && !is_store_tool(via)) throw UserError("--via {}: expected auto, https, s5cmd, aws, gcloud or azcopy", via);
 }
 
-// Runs transfers until they end or a signal asks them to.
+// Runs transfers until they end or a signal stops them.
 template <class Plan>
 FetchReport transfer(const Plan& plan, TransferArguments& arguments) {
   const StopSignal signal;
@@ -61,7 +61,7 @@ FetchReport transfer(const Plan& plan, TransferArguments& arguments) {
 
 int finish(const FetchReport& report, const TransferArguments& arguments, const char* verb) {
   using Outcome = FetchedFile::Outcome;
-  std::set<std::string> said;  // a host that cannot be reached fails many files alike
+  std::set<std::string> said;  // an unreachable host fails many files with the same message
   for (const FetchedFile& file : report.files)
     if (file.outcome == Outcome::failed && said.insert(file.error).second)
       fmt::print(stderr, "trireme: {}{}\n", file.error,
@@ -148,7 +148,7 @@ void add_data_fetch_command(CLI::App& data, int& status) {
   command->add_option("--output", arguments->output, "the folder to put them in")->required();
   command->add_option("--sha256", arguments->sha256, "the checksum of one file, or a file of them as sha256sum writes it");
   command->add_option("--mirror", arguments->mirrors, "folders with the same files, tried in order when a file cannot be had")
-      ->allow_extra_args(false);  // one for each --mirror, so that a URL may follow
+      ->allow_extra_args(false);  // one value per --mirror, so that a URL may follow
   command->add_option("--chunk", arguments->chunk_mib, "MiB of a large file that one connection takes at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));

@@ -1,4 +1,4 @@
-// trireme data index and sample: the samples of a training run, before it starts.
+// trireme data index and sample: show the samples of a training run before it starts.
 #include <fmt/ranges.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-// trireme data inspect: what is in a dataset.
+// trireme data inspect: show the contents of a dataset.
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -26,10 +26,10 @@ constexpr int64_t kShownTokens = 64;
 
 struct Excerpt {
   int64_t sequence = 0, length = 0;
-  std::vector<int32_t> tokens;  // the first of them
+  std::vector<int32_t> tokens;  // the first tokens of the sequence
 };
 
-// Sequences from all over the dataset, the first and the last among them.
+// Returns evenly spaced sequences of the dataset, including the first and the last.
 std::vector<Excerpt> excerpts(const IndexedDataset& data, int64_t count) {
   std::vector<Excerpt> shown;
   const int64_t many = std::min(count, data.sequences());

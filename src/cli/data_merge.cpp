@@ -1,4 +1,4 @@
-// trireme data merge and split: datasets from datasets.
+// trireme data merge and split: make datasets from datasets.
 #include <fmt/format.h>
 
 #include <functional>
@@ -42,7 +42,7 @@ void report(const CopyArguments& arguments, const nlohmann::ordered_json& output
                plural(output["documents"].get<int64_t>(), "document"), plural(output["tokens"].get<int64_t>(), "token"));
 }
 
-// Shows how far it is. A signal ends the copy with nothing left of it.
+// Shows progress. A signal ends the copy, which then leaves no files.
 class StoppableProgress {
  public:
   StoppableProgress(const std::string& what, int64_t bytes) : progress_(what, bytes) {}

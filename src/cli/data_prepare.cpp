@@ -33,7 +33,7 @@ struct PrepareArguments {
   bool append_eod = false, special_tokens = false, dry_run = false, json = false;
 };
 
-// "1GiB", "512M", "800000000": in powers of 1024.
+// Parses "1GiB", "512M" or "800000000"; units are powers of 1024.
 int64_t parse_bytes(const std::string& option, const std::string& text) {
   constexpr std::string_view kPowers = "KMGT";
   double number = 0;

@@ -1,4 +1,4 @@
-// A line on stderr that says how far a command over files is, drawn anew on a terminal and left out elsewhere.
+// A progress line on stderr for commands over files. It is redrawn on a terminal and omitted elsewhere.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ class DataProgress {
     if (drawn_) fmt::print(stderr, "\r\033[K");
   }
 
-  // `bytes` done so far; from any thread.
+  // `bytes` is the total done so far; callable from any thread.
   void operator()(int64_t bytes) {
     if (!shown_) return;
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// trireme data run: a dataset by its name, from the download to the tokens.
+// trireme data run: make a dataset by name, from the download to the tokens.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// It only shows text, for which it does not matter how words are cut.
+// The tokenizer only decodes here, so the word pattern does not matter.
 std::unique_ptr<Tokenizer> tokenizer_named(const std::string& name) {
   return name.empty() ? nullptr : load_tokenizer(name, {.if_unknown = WordPattern::gpt2});
 }
@@ -15,7 +15,7 @@ std::string one_line(const Tokenizer& tokenizer, std::span<const int32_t> tokens
   std::string line;
   for (const char character : tokenizer.decode(tokens)) {
     if (line.size() >= limit) {
-      // A character of several bytes is not cut.
+      // Never cuts inside a multi-byte character.
       while (!line.empty() && (static_cast<unsigned char>(line.back()) & 0xc0) == 0x80) line.pop_back();
       if (!line.empty() && (static_cast<unsigned char>(line.back()) & 0x80) != 0) line.pop_back();
       return line + "...";

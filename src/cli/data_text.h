@@ -1,4 +1,4 @@
-// Tokens as text a person can read on one line.
+// Shows tokens as readable text on one line.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace trireme {
 
-// The tokenizer that --tokenizer names; nothing for an empty name.
+// Returns the tokenizer that --tokenizer names; null for an empty name.
 std::unique_ptr<Tokenizer> tokenizer_named(const std::string& name);
 
-// The text of tokens with line breaks and other control characters written out (\n), at most `limit` bytes of it.
+// Returns the text of tokens with line breaks and other control characters escaped (\n), at most `limit` bytes.
 std::string one_line(const Tokenizer& tokenizer, std::span<const int32_t> tokens, size_t limit);
 
 }  // namespace trireme

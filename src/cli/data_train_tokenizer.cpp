@@ -1,4 +1,4 @@
-// trireme data train-tokenizer: a byte-pair vocabulary learnt from text.
+// trireme data train-tokenizer: learn a byte-pair vocabulary from text.
 #include <fmt/ranges.h>
 
 #include <memory>
@@ -27,10 +27,10 @@ struct TrainTokenizerArguments {
 };
 
 constexpr size_t kPiece = 4 << 20,
-                 kBatch = 64 << 20;  // bytes: what a thread counts at a time, and what is read before they start
+                 kBatch = 64 << 20;  // bytes that a thread counts at a time, and bytes read per batch
 constexpr int64_t kDecompressorBytes = int64_t{1} << 30;
 
-// Hands the text of files to a counter, a batch at a time.
+// Reads files and passes their text to a counter in batches.
 class CorpusReader {
  public:
   CorpusReader(WordCounter& counter, std::string key) : counter_(counter), key_(std::move(key)) {}
@@ -70,7 +70,7 @@ class CorpusReader {
     }
   }
 
-  // In pieces that end with a line, as far as there are lines.
+  // Reads pieces that end at a line break, if there is one.
   void read_text(prepare::ByteSource& source) {
     std::string rest;
     for (bool ended = false; !ended;) {

@@ -21,8 +21,8 @@ struct VerifyArguments {
   bool json = false;
 };
 
-// UserError for what is wrong with the dataset.
-nlohmann::ordered_json verify_one(const std::string& prefix, std::optional<int64_t> vocabulary, bool prints) {
+// Returns the result as JSON, and prints it if `prints_result`. UserError if the dataset is damaged.
+nlohmann::ordered_json verify_one(const std::string& prefix, std::optional<int64_t> vocabulary, bool prints_result) {
   const Stopwatch watch;
   const IndexedDataset data(prefix);
   VerifiedDataset verified;
@@ -43,7 +43,7 @@ nlohmann::ordered_json verify_one(const std::string& prefix, std::optional<int64
   json["largest_token"] = verified.largest_token;
   json["crc32c"] = {{"bin", fmt::format("{:08x}", verified.crc32c_bin)}, {"idx", fmt::format("{:08x}", verified.crc32c_idx)}};
   json["compared_with"] = written ? nlohmann::ordered_json(written->report) : nlohmann::ordered_json(nullptr);
-  if (!prints) return json;
+  if (!prints_result) return json;
   const double bytes_per_second = static_cast<double>(data.bin_bytes() + data.idx_bytes()) / watch.seconds();
   fmt::print("{}: good: {} documents ({} empty), {} tokens, largest {}; crc32c bin {:08x} idx {:08x}, {}; {}/s\n", prefix,
              verified.documents, verified.empty_documents, verified.tokens, verified.largest_token, verified.crc32c_bin,
@@ -53,7 +53,7 @@ nlohmann::ordered_json verify_one(const std::string& prefix, std::optional<int64
   return json;
 }
 
-// Every dataset is checked, also after a bad one, so that one run tells all.
+// Checks every dataset, also after a bad one, so that one run reports all.
 int verify(const VerifyArguments& arguments) {
   const std::optional<int64_t> vocabulary = arguments.vocabulary > 0 ? std::optional(arguments.vocabulary) : std::nullopt;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();

@@ -1,4 +1,4 @@
-// trireme export and trireme import: models to and from the files of transformers.
+// trireme export and trireme import: convert models to and from transformers.
 #include <fmt/ranges.h>
 
 #include <memory>
@@ -20,7 +20,7 @@ struct ExportArguments {
   std::string checkpoint;
   std::string to = "hf";
   std::string output;
-  std::string dtype;  // empty: as the model was trained
+  std::string dtype;  // empty: the type used in training
   uint64_t max_shard_bytes = 5'000'000'000;
   bool dry_run = false;
   bool json = false;
@@ -99,7 +99,7 @@ int import_model(const ImportArguments& arguments) {
   if (arguments.dry_run) return kDone;
   fmt::print("tokenizer  {}\n", tokenizer);
   fmt::print("written    {}\n", output.string());
-  // Bytes are all that text files need; which files is for the user to say.
+  // A byte tokenizer trains on plain text files, which the user must name.
   const char* files = tokenizer == "bytes" ? " model.data.data_prefix=[FILE]" : "";
   fmt::print("go on      trireme train {}/recipe.yaml{}\n", arguments.output, files);
   return kDone;

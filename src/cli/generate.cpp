@@ -1,4 +1,4 @@
-// trireme generate: text from a checkpoint.
+// trireme generate: generate text from a checkpoint.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 struct GenerateArguments {
   std::string run = "runs";
   std::string prompt = "The ";
-  std::string tokenizer;  // empty: the recipe's
+  std::string tokenizer;  // empty: that of the recipe
   std::vector<int32_t> prompt_tokens;
   int64_t tokens = 200;
   SamplingSettings sampling;
@@ -29,10 +29,10 @@ struct GenerateArguments {
   bool json = false;
 };
 
-// What goes into the model and how its tokens are shown: text, or with --prompt-tokens the numbers themselves.
+// The input of the model and how its tokens are shown: as text, or with --prompt-tokens as numbers.
 struct Prompt {
   std::vector<int32_t> tokens;
-  std::optional<int32_t> end;  // the token that ends the text
+  std::optional<int32_t> end;  // the end-of-text token
   std::string shown;
   std::function<std::string(int32_t)> show;
 };
@@ -76,7 +76,7 @@ Prompt text_prompt(const GenerateArguments& arguments, const ModelSettings& mode
   return prompt;
 }
 
-// How many tokens the model may see, those of the prompt included.
+// Returns how many tokens the model may process, including the prompt.
 int64_t room_for(const GenerateArguments& arguments, const ModelSettings& model, int64_t prompt_length) {
   const int64_t context = model.position_embedding_type == PositionEmbedding::learned_absolute ? model.max_position_embeddings
                                                                                                : model.encoder_seq_length;
@@ -88,12 +88,12 @@ int64_t room_for(const GenerateArguments& arguments, const ModelSettings& model,
 }
 
 struct Continuation {
-  std::vector<int32_t> tokens;  // without those of the prompt
-  std::string text;             // as it is shown
-  bool ended = false;           // by the token that ends a text, which is left out
+  std::vector<int32_t> tokens;  // without the prompt
+  std::string text;             // as shown
+  bool ended = false;           // stopped at the end-of-text token, which is left out
 };
 
-// Draws until there are `capacity` tokens with those of the prompt, and hands the text of each to `drawn`.
+// Samples until there are `capacity` tokens including the prompt, and passes the text of each to `drawn`.
 template <class Drawn>
 Continuation continue_prompt(Generator& generator, const Prompt& prompt, const SamplingSettings& sampling, int64_t capacity,
                              const Drawn& drawn) {

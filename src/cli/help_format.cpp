@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// A command that is too long for a line, in several that a shell reads as one.
+// Splits a command that is too long for a line with backslashes, as a shell reads it.
 std::string wrapped_command(const std::string& line, int indent) {
   std::string text = wrapped(line, kPlainColumns - 2, indent);
   for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 3)) text.insert(end, " \\");
@@ -32,7 +32,7 @@ std::string HelpFormat::make_description(const CLI::App* command) const {
 }
 
 std::string HelpFormat::make_subcommand(const CLI::App* command) const {
-  const int column = static_cast<int>(get_column_width()) - 8;  // the names of commands are short
+  const int column = static_cast<int>(get_column_width()) - 8;  // command names are short
   return wrapped(fmt::format("  {:<{}}{}", command->get_name(), column - 2, command_summary(*command)), kPlainColumns, column) +
          "\n";
 }
@@ -40,7 +40,7 @@ std::string HelpFormat::make_subcommand(const CLI::App* command) const {
 std::string HelpFormat::make_option(const CLI::Option* option, bool is_positional) const {
   const int column = static_cast<int>(get_column_width());
   std::string name = "  " + make_option_name(option, is_positional) + make_option_opts(option);
-  // A name that reaches into the column of the descriptions has a line of its own.
+  // A name that reaches into the column of the descriptions gets its own line.
   name += std::ssize(name) + 2 > column ? "\n" + std::string(static_cast<size_t>(column), ' ')
                                         : std::string(static_cast<size_t>(column) - name.size(), ' ');
   return wrapped(name + make_option_desc(option), kPlainColumns, column) + "\n";

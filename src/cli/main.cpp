@@ -47,7 +47,8 @@ int run(int argc, char** argv) {
     return app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
     if (trireme::rank_in_environment() != 0) {
-      // Every rank finds the same mistake; the first says it, and must not be killed because this one left before.
+      // Every rank finds the same error and the first rank reports it. The others wait, because a launcher may kill the first
+      // rank as soon as one exits.
       std::this_thread::sleep_for(std::chrono::seconds(1));
       return trireme::kUserError;
     }
@@ -56,7 +57,7 @@ int run(int argc, char** argv) {
   return status;
 }
 
-// What was printed may still be in a buffer, and a full disk is found only when it leaves it.
+// Output may still be buffered; a full disk shows only when it is flushed.
 void require_output_written() {
   errno = 0;
   const bool is_written = std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
@@ -67,7 +68,7 @@ void require_output_written() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is then a failed write, which is answered with a line
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is then a failed write, which is reported in one line
   const auto complain = [](const char* text, int status) {
     fmt::print(stderr, "{} {}\n", inked(trireme::Ink::red, "trireme:", trireme::detect_terminal(STDERR_FILENO)), text);
     return status;

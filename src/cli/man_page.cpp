@@ -1,4 +1,4 @@
-// trireme man: manual pages, made from what --help shows.
+// trireme man: manual pages generated from --help.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// Text as roff takes it: no letter of it is an instruction.
+// Escapes text for roff.
 std::string roff(std::string_view text) {
   std::string out;
   bool at_line_start = true;
@@ -31,7 +31,7 @@ std::string roff(std::string_view text) {
   return out;
 }
 
-// "trireme-data-prepare"
+// Returns "trireme-data-prepare".
 std::string page_name(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return parent == nullptr ? command.get_name() : fmt::format("{}-{}", page_name(*parent), command.get_name());

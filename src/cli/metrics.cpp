@@ -1,4 +1,4 @@
-// trireme metrics: how fast runs really were, from their logs.
+// trireme metrics: the speed of runs, computed from their logs.
 #include "report/metrics.h"
 
 #include <fmt/format.h>
@@ -24,14 +24,14 @@ struct MetricsArguments {
   bool json = false;
 };
 
-// The call of the training-metrics tool of gpu-recipes: its three lines and nothing else on stdout, its bf16 peak unless told
-// otherwise, its error where a step range is empty.
+// Whether this is a call of gpu-recipes' training-metrics tool. Then stdout has its three lines only, the peak defaults to its
+// bf16 peak, and an empty step range gives its error.
 bool is_reference_call(const MetricsArguments& arguments) { return arguments.runs.empty() && !arguments.file.empty(); }
 
 std::vector<RunMetrics> measure_all(const MetricsArguments& arguments) {
   std::vector<std::string> paths = arguments.runs;
   if (!arguments.file.empty()) paths.insert(paths.begin(), arguments.file);
-  if (paths.empty()) paths.emplace_back("runs");  // the newest of them
+  if (paths.empty()) paths.emplace_back("runs");  // the newest run
   FactOptions options = arguments.facts.options();
   StepChoice steps = arguments.steps;
   if (is_reference_call(arguments)) {

@@ -1,4 +1,4 @@
-// trireme recipes: which recipes there are, and what each comes to.
+// trireme recipes: list the recipes and their properties.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,10 +19,10 @@ namespace {
 
 struct Listed {
   ShippedRecipe recipe;
-  std::string group;  // its folder; empty for those at the top
+  std::string group;  // its folder; empty at the top
   Settings settings;
   RunSize size;
-  std::string error;  // why it cannot be used; a user's own folder may hold such files
+  std::string error;  // why it cannot be used; a user's own folder may contain such files
 };
 
 Listed look_at(const ShippedRecipe& recipe) {
@@ -38,7 +38,7 @@ Listed look_at(const ShippedRecipe& recipe) {
   return listed;
 }
 
-// All recipes whose names begin with `beginning`: by group, then by size.
+// Returns all recipes whose names start with `beginning`, sorted by group, then by size.
 std::vector<Listed> list_recipes(const std::string& beginning) {
   std::vector<Listed> list;
   std::vector<std::string> names;
@@ -177,7 +177,7 @@ nlohmann::ordered_json as_json(const Listed& one) {
   return json;
 }
 
-// Everything about one recipe, a line each.
+// Returns everything about one recipe, one line per property.
 std::string in_full(const Listed& one) {
   const auto json = as_json(one).flatten();
   size_t width = 0;
@@ -199,7 +199,7 @@ struct RecipesArguments {
 
 void print_recipes(const RecipesArguments& arguments) {
   std::vector<Listed> list = list_recipes(arguments.beginning);
-  // A whole name means that recipe, also where other names go on from it.
+  // An exact name selects that recipe only, even if longer names start with it.
   const auto named = std::ranges::find(list, arguments.beginning, [](const Listed& one) { return one.recipe.name; });
   const bool one_only = named != list.end();
   if (one_only) list = {*named};

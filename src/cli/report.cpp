@@ -1,4 +1,4 @@
-// trireme report: runs as a page of charts.
+// trireme report: runs as an HTML page of charts.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ struct ReportArguments {
   bool json = false;
 };
 
-// An earlier report may be replaced, nothing else.
+// Only an earlier report may be replaced.
 void require_place_for(const std::string& output) {
   const fs::path path = output, folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code ignored;

@@ -1,4 +1,4 @@
-// What `metrics` and `report` both let a user say about runs.
+// Options shared by `metrics` and `report`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,7 @@ namespace trireme {
 
 struct FactArguments {
   FactOptions said;
-  std::string precision;  // bf16 or fp8; empty: as the log tells
+  std::string precision;  // bf16 or fp8; empty: from the log
 
   void add_to(CLI::App& command);
   FactOptions options() const;

@@ -1,4 +1,4 @@
-// The options with which commands name a tokenizer.
+// The options that select a tokenizer.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,7 +10,7 @@ namespace trireme {
 
 struct TokenizerArguments {
   std::string name;
-  std::string pattern, end_of_document;  // empty: as the file says
+  std::string pattern, end_of_document;  // empty: from the file
   bool special_tokens = false;
 
   void add_to(CLI::App& command);

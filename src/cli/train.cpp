@@ -1,4 +1,4 @@
-// trireme train: a training run.
+// trireme train: runs a training.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct TrainArguments {
   bool json = false;
 };
 
-// The model's settings as log files name them: cfg/optim/lr.
+// Appends the model's settings under their names in log files: cfg/optim/lr.
 void flatten(const Tree& tree, const std::string& path, LoggedParameters& out) {
   if (!tree.is_map()) {
     out.emplace_back(path, scalar_json(tree));
@@ -49,7 +49,7 @@ void flatten(const Tree& tree, const std::string& path, LoggedParameters& out) {
   for (const Tree::Entry& entry : tree.map()) flatten(entry.value, path + "/" + entry.key, out);
 }
 
-// The settings that NeMo's logs call cfg: the model's, and its precision.
+// Returns the settings that NeMo's logs call cfg: the model's, and its precision.
 Tree model_tree(const Settings& settings) {
   Tree tree = *to_tree(settings).find("model");
   tree.set("precision", Tree(std::string(settings.trainer.precision == Precision::bf16 ? "bf16-mixed" : "32-true")));
@@ -75,8 +75,8 @@ bool gives(const std::vector<std::string>& overrides, std::string_view key) {
                              [&](const std::string& text) { return text.find(fmt::format("{}=", key)) < text.size(); });
 }
 
-// What a benchmark of any recipe is: mock data, no validation, no checkpoints, few steps unless the user says
-// how many, and all of them in the logs.
+// Returns the recipe as a benchmark: mock data, no validation, no checkpoints, few steps unless the user gives a number, every
+// step logged.
 ResolvedRecipe benchmark_of(const TrainArguments& arguments, std::vector<std::string> overrides) {
   if (arguments.resume) throw UserError("--benchmark and --resume do not go together: a benchmark saves nothing to resume from");
   if (gives(arguments.recipe.overrides, "model.data.data_prefix"))
@@ -85,11 +85,11 @@ ResolvedRecipe benchmark_of(const TrainArguments& arguments, std::vector<std::st
   try {
     const Settings plain = arguments.recipe.resolve(overrides).settings;
     if (plain.model.data.data_impl == "mock_legacy") data_impl = plain.model.data.data_impl;
-    // The vocabulary that the recipe's own data would have had.
+    // Keeps the vocabulary that the recipe's own data would have.
     if (plain.model.vocab_size == 0)
       overrides.push_back(fmt::format("++model.vocab_size={}", default_vocabulary(plain.model.data, plain.model.tokenizer)));
   } catch (const UserError&) {
-    // Data that is still to be named is no obstacle here; any other mistake is found again below.
+    // A benchmark does not need the recipe's data. Any other error is found again below.
   }
   for (const char* change : {"++trainer.val_check_interval=null", "++exp_manager.create_checkpoint_callback=false",
                              "++exp_manager.resume_if_exists=false", "++model.data.data_prefix=[]"})
@@ -103,7 +103,7 @@ ResolvedRecipe benchmark_of(const TrainArguments& arguments, std::vector<std::st
   return recipe;
 }
 
-// A recipe that is not made for a number of ranks takes those that are there; data parallel ranks follow from them.
+// If the recipe does not set the number of ranks, returns overrides that use all started ranks; the data-parallel size follows.
 std::vector<std::string> overrides_for(const World& world, const TrainArguments& arguments) {
   const auto is_given = [&](const char* key) { return gives(arguments.recipe.overrides, key); };
   if (world.size() == 1 || is_given("trainer.num_nodes") || is_given("trainer.devices")) return {};
@@ -119,21 +119,21 @@ ResolvedRecipe recipe_of(const World& world, const TrainArguments& arguments) {
   return arguments.recipe.resolve(std::move(overrides));
 }
 
-// What to type to do the same again.
+// Returns the command that repeats this run.
 std::string command_of(const World& world, const TrainArguments& arguments) {
   return fmt::format("{}trireme train {}{}", world.size() > 1 ? fmt::format("mpirun -n {} ", world.size()) : "",
                      arguments.recipe.text(), arguments.benchmark ? " --benchmark" : "");
 }
 
-// The options that change what a rank does, by name.
+// Returns the options that change what a rank does, by name.
 std::vector<std::pair<std::string, bool>> options_of(const TrainArguments& arguments) {
   return {{"--resume", arguments.resume},       {"--changed", arguments.changed},     {"--dry-run", arguments.dry_run},
           {"--benchmark", arguments.benchmark}, {"--trace-ops", arguments.trace_ops}, {"--tune", arguments.tune},
           {"--mllog", arguments.mllog}};
 }
 
-// How the ranks meet, and what all of them must have been started with. A request with a mistake in it has no terms: the mistake
-// is told when the ranks have met, once for all.
+// Returns the rendezvous terms: the timeout, and the facts that must be equal on all ranks. An invalid request has no facts; its
+// error is reported once, after the ranks have met.
 MeetingTerms terms_of(const TrainArguments& arguments) {
   MeetingTerms terms;
   try {
@@ -157,7 +157,7 @@ MeetingTerms terms_of(const TrainArguments& arguments) {
   return terms;
 }
 
-// The recipe as it would run: training is asked for, and every size is known.
+// Returns the recipe as it would run: checked for training, with all sizes known.
 ResolvedRecipe training_recipe(const World& world, const TrainArguments& arguments) {
   ResolvedRecipe recipe = recipe_of(world, arguments);
   recipe.require_training();
@@ -171,7 +171,7 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
   ResolvedRecipe recipe = training_recipe(world, arguments);
   Settings& settings = recipe.settings;
   Resources there = resources_of(world);
-  if (may_use_gpu(settings.trainer.backend)) there.memory = 0;  // the trainer looks at the memory of the GPU
+  if (may_use_gpu(settings.trainer.backend)) there.memory = 0;  // the trainer checks the memory of the GPU
   require_fit(settings, there);
   require_runnable(settings, world.size());
   world.set_timeout(std::chrono::seconds(settings.trainer.rank_timeout));
@@ -193,7 +193,7 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
       world);
 }
 
-// Until the ranks have met, a signal ends this process alone; then all of them leave together.
+// Until the ranks have met, a signal ends only this process. After that all ranks stop together.
 World find_world(const TrainArguments& arguments, StopSignal& stop) {
   World world = World::find([&] { return terms_of(arguments); });
   if (world.streams() == nullptr) return world;
@@ -206,7 +206,7 @@ World find_world(const TrainArguments& arguments, StopSignal& stop) {
   return world;
 }
 
-// What the run would be where it is meant to run. Nothing of this machine is looked at, neither data nor folders.
+// Prints the plan for the machine that the recipe targets. Reads neither data nor folders of this machine.
 void answer_on_paper(const World& world, const TrainArguments& arguments, const std::string& obstacle) {
   const ResolvedRecipe recipe = training_recipe(world, arguments);
   const Settings& settings = recipe.settings;
@@ -226,7 +226,7 @@ void answer_on_paper(const World& world, const TrainArguments& arguments, const 
   if (!obstacle.empty()) fmt::print("here    {}\n", obstacle);
 }
 
-// Says what would happen, also where it cannot.
+// Prints what a run would do, even if it cannot run here.
 void dry_run(World& world, const TrainArguments& arguments, std::unique_ptr<Trainer>& trainer) {
   if (!arguments.recipe.gpu.empty()) return answer_on_paper(world, arguments, "");
   if (training_recipe(world, arguments).settings.trainer.backend == BackendKind::cuda && cuda_device_count() == 0)
@@ -251,7 +251,7 @@ void dry_run(World& world, const TrainArguments& arguments, std::unique_ptr<Trai
 }
 
 int train(const TrainArguments& arguments) {
-  std::signal(SIGPIPE, SIG_IGN);  // a run does not end because nobody reads its messages any more
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe must not end the run
   StopSignal stop({.status = kStoppedAfterSaving, .speaks = rank_in_environment() == 0});
   World world = find_world(arguments, stop);
   std::unique_ptr<Trainer> trainer;
@@ -260,8 +260,8 @@ int train(const TrainArguments& arguments) {
     trainer = make_trainer(world, arguments);
     return trainer->run(stop) == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone;
   } catch (const std::exception& error) {
-    if (world.streams() == nullptr) throw;  // nobody started this process with others
-    world.leave(error);                     // with the trainer still there: what it would wait for as it goes may never come
+    if (world.streams() == nullptr) throw;  // a single process
+    world.leave(error);  // the trainer must still exist here: its destructor could wait for ranks that never answer
   }
 }
 

@@ -22,8 +22,8 @@ std::vector<std::string> option_names(const CLI::App& command) {
 
 bool takes_recipe(const CLI::App& command) { return command.get_option_no_throw("recipe") != nullptr; }
 
-// The setting that `--max_steps 3` means: the one whose key, or the last part of it, is the option's name. Empty if there is none
-// or there are several.
+// Returns the setting that `--max_steps 3` means: the one whose key, or its last part, is the option's name. Empty if none or
+// several match.
 std::string setting_meant_by(std::string_view name) {
   std::string spelling(name);
   std::ranges::replace(spelling, '-', '_');
@@ -37,7 +37,7 @@ std::string setting_meant_by(std::string_view name) {
   return found;
 }
 
-// The word after `option` unless that is another option; "..." if there is none.
+// Returns the word after `option` unless it is another option; "..." if there is none.
 std::string_view value_after(std::span<char* const> words, std::string_view option) {
   const auto at = std::ranges::find(words, option, [](const char* word) { return std::string_view(word); });
   if (at == words.end() || at + 1 == words.end() || std::string_view(at[1]).starts_with("--")) return "...";
@@ -100,7 +100,7 @@ void require_known_command(const CLI::App& app, std::span<char* const> words) {
 std::string usage_error_text(const CLI::App& app, std::span<char* const> words, const CLI::ParseError& error) {
   const CLI::App& command = named_command(app, words);
   std::string text = error.what();
-  // A misspelt option is what the user must hear of, whatever else its absence led to.
+  // A misspelt option is the cause of the other errors, so it is reported first.
   const std::vector<std::string> unexpected = app.remaining(true);
   const auto option = std::ranges::find_if(unexpected, [](const std::string& word) { return word.starts_with('-'); });
   if (option != unexpected.end())
