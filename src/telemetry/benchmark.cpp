@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Ranks are many and alike: the table names the extremes, benchmark.json has them all.
+// With many ranks the table shows only the extremes; benchmark.json has all.
 constexpr size_t kRanksShown = 8;
 
 std::string rate_text(const Summary& summary, FlopsFormula formula, double tflops) {
@@ -112,7 +112,7 @@ Json benchmark_json(const BenchmarkFacts& facts, const Summary& summary) {
                     {"context_parallel", facts.context_parallel}};
   json.update(summary.json());
 
-  // Rates under the name of their formula; null where there is nothing to say.
+  // Rates under the name of their formula; null if unknown.
   const auto rates = [&](double flops, double tflops) {
     const bool known = summary.averaged > 0 && flops > 0;
     const bool has_peak = known && summary.rates.peak.tflops > 0;

@@ -20,7 +20,7 @@ constexpr std::string_view kEraseLine = "\r\x1b[K";
 }  // namespace
 
 std::string message_text(Severity severity, std::string_view text, int columns, const Terminal& terminal) {
-  constexpr int kLabelWidth = 8;  // of "memory  ", "run     " and all the others
+  constexpr int kLabelWidth = 8;  // of "memory  ", "run     " and all other labels
   if (severity == Severity::info) return wrapped(text, columns, kLabelWidth);
   return fmt::format("{} {}", inked(Ink::yellow, "warning:", terminal), text);
 }
@@ -78,7 +78,7 @@ void Console::compose_bar_text(const StepRecord& record) {
 
 void Console::append_bar() {
   constexpr int64_t kNarrowest = 10;
-  // One column stays free: a terminal may wrap the line when the last one is filled.
+  // Leaves one column free: a terminal may wrap when the last one is filled.
   const int64_t columns = this->columns() - 1;
   const int64_t width = columns - static_cast<int64_t>(bar_text_.size()) - 2;  // 2: the brackets
   if (width >= kNarrowest) {
@@ -109,7 +109,7 @@ void Console::show(std::string_view line) {
   write_frame();
 }
 
-// Trouble with the terminal must not trouble the run: what cannot be written is dropped.
+// A terminal error must not affect the run, so unwritable output is dropped.
 void Console::write_frame() {
   std::string_view rest = frame_;
   while (!rest.empty()) {

@@ -1,11 +1,11 @@
-// The run as a person sees it, on stderr: one dense line a step, and on a terminal a bar below them that shows how far it is.
+// The console output of a run, on stderr: one line per step, and on a terminal a progress bar below them.
 //
 //   step  120/300  loss  2.3412  grad   0.840   64.1 ms   31.9k tok/s  MFU 41.3%
 //   valid 120/300  loss  2.4012  perplexity 11.04  50 batches in 1.23 s
 //   [=============>                   ] 120/300  40%  loss 2.3412  31.9k tok/s  eta 0:12
 //
-// The line of a step shows that step alone, not an average; eta follows from the running mean. Lines fit the terminal, or 80
-// columns where there is none; a wider terminal shows lr, TFLOP/s and eta in the line too.
+// A step's line has the values of that step, not averages; eta uses the running mean. Lines fit the terminal, or 80 columns
+// without one. A wider terminal also shows lr, TFLOP/s and eta in the line.
 #pragma once
 
 #include <unistd.h>
@@ -22,16 +22,15 @@ namespace trireme {
 
 struct ConsoleOptions {
   int64_t total_steps = 0;
-  int64_t every_n_steps = 1;  // the first step, the last, and those that something is wrong with are always shown
+  int64_t every_n_steps = 1;  // the first step, the last step and remarkable steps are always shown
   int descriptor = STDERR_FILENO;
   Terminal terminal = detect_terminal(STDERR_FILENO);
 };
 
-// How a message is shown: information wrapped to `columns`, a warning in one line that begins with "warning:".
+// Formats a message: information wrapped to `columns`, a warning in one line that starts with "warning:".
 std::string message_text(Severity severity, std::string_view text, int columns, const Terminal& terminal);
 
-// Messages may come from any thread. Each line goes out together with the bar below it in one write, so they do not tear each
-// other.
+// Messages may come from any thread. Each line and the bar below it are one write, so concurrent lines do not mix.
 class Console final : public Sink {
  public:
   explicit Console(const ConsoleOptions& options, const Clock& clock = system_clock());
@@ -47,15 +46,15 @@ class Console final : public Sink {
 
   int columns() const { return terminal_columns(options_.descriptor, options_.terminal.columns); }
   void take_bar_away();
-  void compose_bar_text(const StepRecord& record);  // into bar_text_
-  void append_bar();                                // to frame_
-  void show(std::string_view line);                 // prints a line, or nothing, and draws the bar below it
+  void compose_bar_text(const StepRecord& record);  // writes to bar_text_
+  void append_bar();                                // appends to frame_
+  void show(std::string_view line);                 // prints a line, possibly empty, and redraws the bar below it
   void write_frame();
 
   const ConsoleOptions options_;
   const Clock& clock_;
   std::mutex mutex_;
-  std::string line_, bar_text_, frame_;  // kept, so that a step allocates nothing
+  std::string line_, bar_text_, frame_;  // members, so that a step allocates nothing
   int64_t steps_done_ = 0;
   bool any_step_shown_ = false;
   bool bar_drawn_ = false;

@@ -17,14 +17,14 @@ namespace {
 
 struct Row {
   int64_t step = 0;
-  const StepRecord* record = nullptr;     // of a step's row
-  std::optional<double> validation_loss;  // of a validation's row
+  const StepRecord* record = nullptr;     // in a step's row
+  std::optional<double> validation_loss;  // in a validation's row
   double train_seconds = 0, validation_seconds = 0;
   std::optional<TrainedTotals> per_second;  // over the window
   const RateBasis* rates = nullptr;
 };
 
-using Cell = std::optional<double>;  // nothing: an empty cell
+using Cell = std::optional<double>;  // no value: an empty cell
 
 struct Column {
   const char* name;
@@ -64,7 +64,7 @@ Cell mfu(const Row& row) {
 
 constexpr const char *kTrainTime = "time/train", *kValidationTime = "time/val";
 
-// The last one is a number in every row: spaces that fill a page (log_file.h) after an empty cell would make it a text.
+// The last column has a number in every row: filler spaces (log_file.h) after an empty cell would turn it into text.
 constexpr std::array kColumns{
     Column{"step", [](const Row& row) { return Cell(static_cast<double>(row.step)); }},
     Column{"epoch", of_step<&StepRecord::epoch>},
@@ -102,7 +102,7 @@ void append_row(std::string& out, const Row& row) {
   }
 }
 
-// The cell of a column; 0 if it is empty or not there. No cell of ours holds a comma.
+// Returns the cell of a column; 0 if it is empty or missing. None of our cells contains a comma.
 double number_in(std::string_view line, std::string_view column) {
   const auto at = std::ranges::find(kColumns, column, [](const Column& c) { return std::string_view(c.name); });
   for (auto skip = at - kColumns.begin(); skip > 0; --skip) {
@@ -115,7 +115,7 @@ double number_in(std::string_view line, std::string_view column) {
   return number;
 }
 
-// A file with other columns keeps its rows under another name, the first that is free: metrics.1.csv, ...
+// Renames a file with other columns to the first free name: metrics.1.csv, ...
 void keep_aside_unless_ours(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return;
   std::string line(CsvSink::header().size(), '\0');

@@ -19,13 +19,13 @@
 namespace trireme {
 namespace {
 
-// Seconds with their microseconds, trailing zeros dropped but for the first: "1727487085.63194", "12.0".
+// Appends seconds with microseconds, without trailing zeros after the first decimal: "1727487085.63194", "12.0".
 void append_seconds(std::string& out, int64_t microseconds) {
   fmt::format_to(std::back_inserter(out), "{}.{:06}", microseconds / 1'000'000, microseconds % 1'000'000);
   while (out.back() == '0' && out[out.size() - 2] != '.') out.pop_back();
 }
 
-// The reference systems hold what they log in f32 and print it as f64; counters are exact in both.
+// The reference systems hold logged values in f32 and print them as f64; counters are exact in both.
 void append_value(std::string& out, double value, NumberKind kind) {
   if (kind == NumberKind::integer)
     fmt::format_to(std::back_inserter(out), "{}", static_cast<int64_t>(value));
@@ -33,7 +33,8 @@ void append_value(std::string& out, double value, NumberKind kind) {
     append_python_number(out, kind == NumberKind::real ? static_cast<double>(static_cast<float>(value)) : value);
 }
 
-// The step of a line; none for the parameters. Not by parsing JSON: a loss may be NaN, which JSON does not have.
+// Returns the step of a line, or nothing for the parameters. Does not parse JSON, because a loss may be NaN, which JSON does not
+// have.
 std::optional<int64_t> step_of(std::string_view line) {
   constexpr std::string_view kKey = "\"step\": ";
   const size_t at = line.find(kKey);
@@ -44,7 +45,7 @@ std::optional<int64_t> step_of(std::string_view line) {
   return is_number ? std::optional(step) : std::nullopt;
 }
 
-// A run that begins leaves the records of another one alone: they go on under another name, dllogger.1.json.
+// Renames the log of an earlier run, to dllogger.1.json, before a run that starts at step 0.
 std::string without_earlier_run(const std::string& path, int64_t first_step) {
   std::ifstream file(path);
   std::string line;
@@ -92,9 +93,10 @@ void DlloggerSink::step(const StepRecord& record) {
   write_step(record, std::nullopt);
 }
 
-// A process killed between the two writes has no checkpoint of this step yet, so going on makes the step and its line again.
+// If the process is killed between the two writes, there is no checkpoint of this step yet, so a resumed run writes the line
+// again.
 void DlloggerSink::validation(const ValidationRecord& record) {
-  if (record.steps_done != last_.step + 1) return;  // no step of this process came before it
+  if (record.steps_done != last_.step + 1) return;  // this process has not run the step before it
   try {
     if (last_line_at_) file_.cut(*last_line_at_);
   } catch (const Failure& failure) {

@@ -1,8 +1,8 @@
-// The DLLogger JSON file that NeMo users and their scripts read: one line a record, "DLLL " and a JSON object, first the
-// parameters, then one line a step.
+// The DLLogger JSON file that NeMo users and their scripts read: one record per line, "DLLL " and a JSON object. The parameters
+// are first, then one line per step.
 //
-// Readers are known to parse every line and to expect an integer step with a step time in it. So nothing else is written: no
-// metadata, and the loss of a validation stands as val_loss in the line of the last step before it, which is written again.
+// Some readers parse every line and expect an integer step with a step time. So nothing else is written: no metadata, and a
+// validation loss is added as val_loss to the line of the last step before it, which is rewritten.
 #pragma once
 
 #include <cstdio>
@@ -18,20 +18,19 @@
 
 namespace trireme {
 
-// The resolved recipe, flat: {"cfg/optim/lr", 6e-4}, in the order in which it is to be written.
+// The resolved recipe, flattened, in the order of output: {"cfg/optim/lr", 6e-4}.
 using LoggedParameters = std::vector<std::pair<std::string, nlohmann::json>>;
 
 struct DlloggerOptions {
-  int64_t first_step = 0;  // the first one that this process will make
+  int64_t first_step = 0;  // the first step that this process runs
   StepTiming timing = StepTiming::logged;
 };
 
 class DlloggerSink final : public Sink {
  public:
-  // Lines of steps before first_step that the file already has are kept. Lines of first_step and later are taken out, because
-  // those steps are made again from the checkpoint: each step is in the file once, with the values that led to the weights
-  // there are. A last line that was torn goes too. A run that starts at 0 begins a new file; one with steps of another run is
-  // renamed.
+  // Keeps the file's lines of steps before first_step. Removes later lines, because those steps run again from the checkpoint, so
+  // that each step is in the file once with the values that led to the current weights. Also removes a torn last line. A run that
+  // starts at step 0 starts a new file and renames the file of another run.
   DlloggerSink(const std::string& path, const DlloggerOptions& options, const LoggedParameters& parameters, Notify notify,
                const Clock& clock = system_clock());
 
@@ -40,7 +39,7 @@ class DlloggerSink final : public Sink {
 
  private:
   void write_step(const StepRecord& record, std::optional<double> validation_loss);
-  void begin_record();  // into line_, up to the value of "step"
+  void begin_record();  // writes line_ up to the value of "step"
   void end_record();
 
   const DlloggerOptions options_;
@@ -49,11 +48,12 @@ class DlloggerSink final : public Sink {
   LogFile file_;
   Stopwatch elapsed_;
   StepRecord last_ = {.step = -2};       // the last step, logged or not
-  std::optional<int64_t> last_line_at_;  // where its line begins, if it has one
-  std::string line_;                     // kept, so that a step allocates nothing
+  std::optional<int64_t> last_line_at_;  // offset of its line, if it has one
+  std::string line_;                     // member, so that a step allocates nothing
 };
 
-// The same values as DLLogger prints them to a terminal, a line a step: "DLL 2024-09-28 01:21:33.241469 - 47 lr : 3.6e-05 ...".
+// The same values as DLLogger prints them on a terminal, one line per step: "DLL 2024-09-28 01:21:33.241469 - 47 lr : 3.6e-05
+// ...".
 class DlloggerStdout final : public Sink {
  public:
   explicit DlloggerStdout(StepTiming timing, std::FILE* stream = stdout, const Clock& clock = system_clock())

@@ -1,5 +1,5 @@
-// How much arithmetic a model asks for, and the rates that follow from it. Model FLOPs count the matrix products that the
-// mathematics needs, forward and twice that backward; recomputation, norms and the optimizer are not counted.
+// The FLOPs of a model and the rates computed from them. Model FLOPs count the GEMMs that the mathematics needs: forward, and
+// twice that for backward. Recomputation, norms and the optimizer are not counted.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace trireme {
 
 enum class FlopsFormula : uint8_t {
-  full,   // every query meets all T keys, as the published GPT-3 figures count it
-  causal  // half of that: what a causal model uses
+  full,   // every query attends to all T keys, as in the published GPT-3 figures
+  causal  // half of that, what a causal model needs
 };
 enum class GatedMlp : uint8_t { no, yes };
 
@@ -22,7 +22,7 @@ struct ModelDimensions {
   int64_t heads = 0;            // H
   int64_t groups = 0;           // G
   int64_t head_width = 0;       // D
-  int64_t vocabulary = 0;       // V, with its padding rows, as the reference systems count it
+  int64_t vocabulary = 0;       // V, including padding rows, as in the reference systems
   int64_t sequence_length = 0;  // T
   GatedMlp gated_mlp = GatedMlp::no;
 };
@@ -34,16 +34,16 @@ double model_flops_per_sample(const ModelDimensions& model, FlopsFormula formula
 
 const char* name_of(FlopsFormula formula);  // "full" or "causal"
 
-// ": impossible, ..." for an MFU above 1, which everything that shows one adds to it; else empty.
+// Returns ": impossible, ..." for an MFU above 1, to be appended wherever one is shown; otherwise empty.
 std::string impossible_mfu_text(double mfu);
 
-// What rates are computed from; said once at the start of a run, and again beside the rates in its summary.
+// The inputs of rates; printed once at the start of a run, and again with the rates in its summary.
 struct RateBasis {
   FlopsFormula formula = FlopsFormula::full;
   double flops_per_sample = 0;
   int64_t devices = 1;
   DevicePeak peak = {};
-  double causal_flops_per_sample = 0;  // by the other formula, where both are shown; 0: it is not
+  double causal_flops_per_sample = 0;  // by the causal formula, if both are shown; 0: not shown
 
   double tflops_per_device(double samples, double seconds) const;
   double mfu(double tflops_per_device) const { return peak.tflops > 0 ? tflops_per_device / peak.tflops : 0; }

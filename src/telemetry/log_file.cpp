@@ -24,7 +24,7 @@ void LogFile::append(std::string_view record) {
     file_.write(record);
     size_ += static_cast<int64_t>(record.size());
   } catch (const Failure& failure) {
-    std::error_code ignored;  // if even this fails there is nothing left to do for the file, and the warning is the right one
+    std::error_code ignored;  // if this fails too, nothing more can be done, and the warning below still applies
     if (writers_ == LogWriters::this_one && std::filesystem::file_size(path_, ignored) > static_cast<uint64_t>(size_) &&
         !ignored) {
       std::filesystem::resize_file(path_, static_cast<uint64_t>(size_), ignored);
@@ -42,9 +42,9 @@ void LogFile::append_line(std::string& line) {
 }
 
 size_t LogFile::filler_for(size_t record_bytes) const {
-  if (writers_ == LogWriters::many) return 0;  // where the next record will be is not known
-  constexpr size_t kPage = 4096;               // the smallest there is; larger ones are multiples of it
-  constexpr size_t kLeast = 256, kMore = 64;   // records grow a little: more digits, a value that is not always there
+  if (writers_ == LogWriters::many) return 0;  // the position of the next record is unknown
+  constexpr size_t kPage = 4096;               // the smallest page size; larger ones are multiples of it
+  constexpr size_t kLeast = 256, kMore = 64;   // records grow a little: more digits, optional values
   const size_t room = kPage - (static_cast<size_t>(size_) + record_bytes) % kPage;
   const size_t next = std::max(record_bytes + kMore, kLeast);
   return room < std::min(next, kPage) ? room : 0;
@@ -53,7 +53,7 @@ size_t LogFile::filler_for(size_t record_bytes) const {
 void LogFile::keep_lines(const std::function<bool(std::string_view)>& wanted) {
   int64_t kept = 0;
   std::ifstream file(path_, std::ios::binary);
-  for (std::string line; std::getline(file, line) && !file.eof();) {  // eof: the newline is missing, the line is torn
+  for (std::string line; std::getline(file, line) && !file.eof();) {  // eof: the line end is missing, so the line is torn
     if (!wanted(line)) break;
     kept += static_cast<int64_t>(line.size()) + 1;
   }

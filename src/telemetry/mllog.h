@@ -2,7 +2,7 @@
 //
 //   :::MLLOG {"namespace": "", "time_ms": 1700000000000, "event_type": "POINT_IN_TIME", "key": "seed", "value": 1234, ...}
 //
-// metadata.step counts the tokens trained on.
+// metadata.step is the number of tokens trained on.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ struct MllogFacts {
 
 class MllogSink final : public Sink {
  public:
-  // Goes on at the end of a file that is there; a last line that was torn is taken away first.
+  // Appends to an existing file, after removing a torn last line.
   MllogSink(const std::string& path, const MllogFacts& facts, Notify notify, const Clock& clock = system_clock());
 
   void step(const StepRecord& record) override;

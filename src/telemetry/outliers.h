@@ -1,4 +1,4 @@
-// Tells a value that does not belong to the recent ones: a loss spike, a gradient that jumps.
+// Detects a value that does not fit the recent ones: a loss spike, a jump of the gradient norm.
 #pragma once
 
 #include <array>
@@ -7,17 +7,15 @@
 
 namespace trireme {
 
-// z = (value - mean) / standard deviation of the last 100 values, once there are 20. A value with |z| over the threshold is an
+// z = (value - mean) / standard deviation of the last 100 values, once there are 20. A value with |z| above the threshold is an
 // outlier.
 //
-// The steep fall at the start of a run is no outlier: the fall is inside the window, so it widens the deviation that it is
-// measured by (along a straight line z stays near sqrt(3), whatever the slope). The price is a dull eye for the first hundred
-// steps or so. A deviation below 0.1% of the mean counts as 0.1%, so that nearly constant values do not raise alarms about
-// rounding.
+// The steep fall at the start of a run is not an outlier: it is inside the window and widens the deviation (along a straight line
+// z stays near sqrt(3), whatever the slope). In exchange, detection is less sensitive for about the first hundred steps. A
+// deviation below 0.1% of the mean counts as 0.1%, so that nearly constant values do not raise alarms about rounding.
 //
-// An outlier does not enter the window, so that one spike does not hide the next; but 20 outliers in a row are a new level, and
-// the window begins again. Values that are not finite are neither judged nor remembered; the step that made them is skipped
-// anyway.
+// An outlier does not enter the window, so that one spike does not hide the next. But 20 outliers in a row are a new level, and
+// the window restarts. Non-finite values are ignored, because their step is skipped anyway.
 class OutlierDetector {
  public:
   static constexpr int64_t kWindow = 100;
@@ -25,7 +23,7 @@ class OutlierDetector {
 
   explicit OutlierDetector(double threshold = 6) : threshold_(threshold) {}
 
-  // z if the value is an outlier among those before it; then remembers the value.
+  // Returns z if the value is an outlier among the previous ones; then adds the value.
   std::optional<double> judge(double value);
 
  private:

@@ -15,13 +15,20 @@ struct PeakRow {
   double fp8_tflops;  // 0: the device has no FP8
 };
 
-// The first row whose name stands in the device's name counts, so the special cases come before the general ones.
+// The first row whose name is in the device's name applies, so special cases precede general ones.
 //
-// NVIDIA prints its figures with sparsity; dense is half of them. H100 SXM, H200 and B200 are as the training-metrics tool of
-// Google's gpu-recipes has them, so that utilizations compare with those it prints: its 989 and 1978 are the data sheet's 1,979
-// and 3,958 with sparsity, halved and rounded down. Data sheets give, with sparsity, bf16 and fp8:
-//   GB200, each GPU  5,000  10,000      H100 NVL and H200 NVL  1,671  3,341      H100 PCIe  1,513  3,026      A100  624  none
-// v5e and v5p are TPUs, which that tool also knows, in bf16 only.
+// NVIDIA publishes figures with sparsity; dense is half of them. H100 SXM, H200 and B200 have the values of gpu-recipes'
+// training-metrics tool, so that utilizations are comparable. Its 989 and 1978 are the data sheet's values, halved and rounded
+// down.
+//
+//   data sheet, with sparsity    bf16     fp8
+//   GB200, each GPU             5,000  10,000
+//   H100 SXM                    1,979   3,958
+//   H100 NVL and H200 NVL       1,671   3,341
+//   H100 PCIe                   1,513   3,026
+//   A100                          624    none
+//
+// v5e and v5p are TPUs, which that tool knows in bf16 only.
 constexpr std::array kPeaks{
     PeakRow{"gb200", 2500, 5000}, PeakRow{"b200", 2250, 4500},       PeakRow{"h200 nvl", 835.5, 1670.5},
     PeakRow{"h200", 989, 1978},   PeakRow{"h100 pcie", 756.5, 1513}, PeakRow{"h100 nvl", 835.5, 1670.5},
@@ -31,7 +38,7 @@ constexpr std::array kPeaks{
 
 bool is_alphanumeric(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-// As words, so that a GH200 is not taken for an H200, nor an "a1000" for an A100.
+// Matches whole words, so that a GH200 does not match H200, nor an "a1000" A100.
 bool names(std::string_view device, std::string_view row) {
   for (size_t at = device.find(row); at != std::string_view::npos; at = device.find(row, at + 1)) {
     const size_t end = at + row.size();
@@ -40,7 +47,7 @@ bool names(std::string_view device, std::string_view row) {
   return false;
 }
 
-// "h100-pcie" and "H100_PCIe" are what people type for "h100 pcie".
+// Users type "h100-pcie" and "H100_PCIe" for "h100 pcie".
 std::string normalised(std::string_view device) {
   std::string result(device);
   std::ranges::transform(result, result.begin(), [](unsigned char c) {

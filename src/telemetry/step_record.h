@@ -1,7 +1,7 @@
-// What is known about one training step. Every log is a Sink of these records, so no two logs can disagree.
+// The facts about one training step. Every log is a Sink of these records, so no two logs can disagree.
 //
-// Steps are numbered from 0, as the log files of the reference systems number them. Where a line is meant for people it counts
-// steps done, so that the last one reads 300/300.
+// Steps are numbered from 0, as in the log files of the reference systems. Lines for people count finished steps instead, so that
+// the last one reads 300/300.
 #pragma once
 
 #include <cstdint>
@@ -12,45 +12,45 @@
 
 namespace trireme {
 
-// Why a step does not count for the speed of a run. The others are its steady steps: every mean, median and rate that the program
-// gives without being asked for other steps is over these.
+// Why a step is excluded from the speed of a run. The other steps are the steady steps. By default every mean, median and rate is
+// over these.
 enum class LeftOut : uint8_t { skipped, profiled, warm_up, after_validation, after_checkpoint, count_ };
 
 struct StepRecord {
   // Filled by the trainer.
   int64_t step = 0;
   int64_t epoch = 0;
-  int64_t consumed_samples = 0;  // including this step's
+  int64_t consumed_samples = 0;  // including this step
   int64_t global_batch_size = 0;
-  int64_t tokens = 0;  // of this step, over all ranks
+  int64_t tokens = 0;  // in this step, over all ranks
   double loss = 0;
   double grad_norm = 0;  // before clipping
   double learning_rate = 0;
-  double step_seconds = 0;                 // of this step alone
-  double data_wait_seconds = 0;            // of step_seconds: waiting for batches that were not ready
-  std::optional<double> backward_seconds;  // that the host spent in backward: on a GPU, which runs behind it, enqueueing only
+  double step_seconds = 0;                 // of this step only
+  double data_wait_seconds = 0;            // part of step_seconds spent waiting for batches
+  std::optional<double> backward_seconds;  // host time in backward; on a GPU, which runs asynchronously, the time to enqueue it
 
-  bool skipped = false;                   // something was not finite, so the parameters did not change
-  std::string nonfinite_where;            // "grad of blocks.1.mlp.up.weight is NaN"; empty when not skipped
-  std::optional<double> validation_loss;  // of the validation made just before this step
-  bool after_checkpoint = false;          // a checkpoint was taken just before this step
+  bool skipped = false;                   // a value was not finite, so the parameters did not change
+  std::string nonfinite_where;            // "grad of blocks.1.mlp.up.weight is NaN"; empty if not skipped
+  std::optional<double> validation_loss;  // of the validation directly before this step
+  bool after_checkpoint = false;          // a checkpoint was taken directly before this step
   bool profiled = false;
-  int64_t memory_bytes = 0;       // in use now, of this rank; 0: not known
-  int64_t peak_memory_bytes = 0;  // the most so far
+  int64_t memory_bytes = 0;       // in use now on this rank; 0: unknown
+  int64_t peak_memory_bytes = 0;  // peak so far
 
   // Filled by Telemetry::step.
-  bool logged = true;            // one in trainer.log_every_n_steps: log files show these only
-  bool warm_up = false;          // one of the first steps of this process: caches, pages and plans are still being made
-  double mean_step_seconds = 0;  // running mean of step_seconds, over the last 5 unless the recipe says otherwise
-  double tokens_per_second = 0;  // tokens / step_seconds
-  double tflops_per_device = 0;  // model FLOPs, by the formula of the run's RateBasis
-  double mfu = 0;                // tflops_per_device / peak; 0 where the peak is not known
-  std::optional<double> loss_outlier_sigma;  // how many standard deviations off, where that is too many
+  bool logged = true;    // whether log files show this step: one in trainer.log_every_n_steps
+  bool warm_up = false;  // one of the first steps of this process: caches, pages and GEMM algorithms are still being set up
+  double mean_step_seconds = 0;              // running mean of step_seconds, over the last 5 unless the recipe says otherwise
+  double tokens_per_second = 0;              // tokens / step_seconds
+  double tflops_per_device = 0;              // model FLOPs, by the formula of the run's RateBasis
+  double mfu = 0;                            // tflops_per_device / peak; 0 if the peak is unknown
+  std::optional<double> loss_outlier_sigma;  // distance in standard deviations, if it is an outlier
   std::optional<double> grad_outlier_sigma;
 
   bool after_validation() const { return validation_loss.has_value(); }
 
-  // The first reason; none for a steady step.
+  // Returns the first reason to exclude the step, or nothing for a steady step.
   std::optional<LeftOut> left_out() const {
     if (skipped) return LeftOut::skipped;
     if (profiled) return LeftOut::profiled;
@@ -70,7 +70,7 @@ struct ValidationRecord {
 
 enum class Severity : uint8_t { info, warning };
 
-// Says one line to whoever watches the run.
+// Shows one line to the user.
 using Notify = std::function<void(Severity, std::string_view)>;
 
 enum class RunOutcome : uint8_t { finished, out_of_time, stopped_by_signal, failed };
@@ -78,10 +78,10 @@ enum class RunOutcome : uint8_t { finished, out_of_time, stopped_by_signal, fail
 struct RunEnding {
   RunOutcome outcome = RunOutcome::finished;
   int64_t steps_done = 0;
-  std::string reason = {};  // of a failure
+  std::string reason = {};  // for a failure
 };
 
-// A log. A sink never ends a run: it throws when it is made and cannot work, later it only warns.
+// A log. A sink never ends a run: its constructor may throw, but later it only warns.
 class Sink {
  public:
   virtual ~Sink() = default;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kRed = "\x1b[31m", kYellow = "\x1b[33m", kNoColour = "\x1b[0m";
 
-// Gradient norms range over many decades; this is seven characters for all that a run can show.
+// Gradient norms span many decades; this takes seven characters for all realistic values.
 std::string grad_text(double norm) {
   const bool fixed = norm == 0 || (norm >= 1e-3 && norm < 1e3) || !std::isfinite(norm);
   return fixed ? fmt::format("{:>7.3f}", norm) : fmt::format("{:>7.1e}", norm);
@@ -44,7 +44,7 @@ void append_step_text(std::string& text, const StepRecord& record, int64_t total
   const size_t digits = fmt::formatted_size("{}", total_steps);
   const std::string eta = format_duration(static_cast<double>(total_steps - steps_done) * record.mean_step_seconds);
 
-  // Step, loss, gradient norm, time and tokens/s are always there; the most useful of the others are added while there is room.
+  // Step, loss, gradient norm, time and tokens/s are always shown; the most useful others are added while there is room.
   constexpr size_t kAlwaysThere = 59;
   size_t room = static_cast<size_t>(columns) - std::min(static_cast<size_t>(columns), kAlwaysThere + 2 * digits);
   const auto fits = [&room](size_t width) {

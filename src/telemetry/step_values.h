@@ -1,5 +1,5 @@
-// The values of a step under the names that NeMo's logs give them, in the order in which its DLLogger file has them; what is
-// ours comes after. DLLogger and TensorBoard both walk this list, so a name is in both or in neither.
+// The values of a step under NeMo's log names, in the order of its DLLogger file; our own follow. DLLogger and TensorBoard both
+// use this list, so a name is in both or in neither.
 #pragma once
 
 #include "telemetry/step_record.h"
@@ -9,10 +9,10 @@ namespace trireme {
 // exp_manager.log_step_timing
 enum class StepTiming : uint8_t { left_out, logged };
 
-// How a number is written where that makes a difference: reals are rounded to f32, as the reference systems hold them.
+// How a number is written: reals are rounded to f32, as in the reference systems.
 enum class NumberKind : uint8_t { real, counter, integer };
 
-// Calls add(name, value, kind) for each value that is known.
+// Calls add(name, value, kind) for each known value.
 template <class Add>
 void visit_step_values(const StepRecord& record, StepTiming timing, const Add& add) {
   const auto real = [&](const char* name, double value) { add(name, value, NumberKind::real); };

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// The smallest value that at least this share of the values does not exceed.
+// Returns the smallest value v such that at least this share of the values is <= v.
 double percentile(const std::vector<double>& sorted, double share) {
   const double rank = std::ceil(share * static_cast<double>(sorted.size()));
   return sorted[static_cast<size_t>(std::max(rank, 1.0)) - 1];

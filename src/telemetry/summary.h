@@ -1,7 +1,7 @@
-// The end of a run: what it did, how fast it really was, and where everything is; as a few lines and as summary.json.
+// The end of a run: what it did, its speed, and where its files are; as a few lines and as summary.json.
 //
-// Speed is averaged over the steady steps. A step is left out, and counted by its first reason, when it was skipped (not finite),
-// profiled, one of the warm-up steps (warm_up_steps in telemetry.h), or came right after a validation or a checkpoint.
+// Speed is averaged over the steady steps. A step is excluded, and counted by its first reason, if it was skipped (not finite),
+// profiled, a warm-up step (warm_up_steps in telemetry.h), or directly after a validation or a checkpoint.
 #pragma once
 
 #include <array>
@@ -26,44 +26,44 @@ struct Place {
 
 struct RankEnd {
   int64_t rank = 0;
-  double mean_seconds = 0;   // of the steps that are averaged, as this rank measured them
-  int64_t memory_bytes = 0;  // the most in use; 0: not known
+  double mean_seconds = 0;   // over the averaged steps, as measured on this rank
+  int64_t memory_bytes = 0;  // peak memory in use; 0: unknown
 };
 
-// What only the trainer knows at the end.
+// Facts that only the trainer knows at the end.
 struct RunEnd {
-  int64_t memory_announced = 0;  // bytes a device, said before the run; 0: not known
-  std::vector<RankEnd> ranks;    // all of them
+  int64_t memory_announced = 0;  // bytes per device, announced before the run; 0: unknown
+  std::vector<RankEnd> ranks;    // all ranks
   std::vector<Place> places;     // checkpoint, logs, ...
-  std::string next_command;      // what to type now
+  std::string next_command;      // the suggested next command
 };
 
 struct Summary {
-  int64_t steps = 0;       // made by this process
-  int64_t steps_done = 0;  // since the run began, those before a resume included
+  int64_t steps = 0;       // run by this process
+  int64_t steps_done = 0;  // since the start of the run, including those before a resume
   int64_t consumed_samples = 0;
   int64_t tokens = 0;
   double wall_seconds = 0;
   std::optional<double> final_loss;            // of the last step that was not skipped
-  std::optional<ValidationRecord> validation;  // the last one
+  std::optional<ValidationRecord> validation;  // the last validation
 
-  int64_t averaged = 0;                           // steady steps: the rest of this group, and the rates, are over these
-  int64_t first_averaged = 0, last_averaged = 0;  // counted from 0, as logs do
+  int64_t averaged = 0;                           // steady steps; the rest of this group and the rates are over these
+  int64_t first_averaged = 0, last_averaged = 0;  // counted from 0, as in the logs
   std::array<int64_t, kLeftOutReasons> left_out{};
   double mean_seconds = 0, median_seconds = 0, percentile95_seconds = 0, least_seconds = 0, most_seconds = 0;
-  int64_t data_wait_steps = 0;   // that waited for data
-  double data_wait_seconds = 0;  // how long, all of them together
+  int64_t data_wait_steps = 0;   // steps that waited for data
+  double data_wait_seconds = 0;  // total wait of these steps
   double tokens_per_second = 0;
   double tflops_per_device = 0;  // by the formula of `rates`
   double mfu = 0;
   double causal_tflops_per_device = 0;
-  std::vector<double> averaged_seconds;  // each of them, in the order of the steps
+  std::vector<double> averaged_seconds;  // in step order
 
   RateBasis rates;
   RunEnd end;
 
-  const RankEnd* slowest_rank() const;  // none when no rank is known
-  int64_t most_memory() const;          // bytes, of the rank that used most; 0: not known
+  const RankEnd* slowest_rank() const;  // nullptr if no rank is known
+  int64_t most_memory() const;          // bytes on the rank that used most; 0: unknown
 
   std::string text() const;  // about six lines
   nlohmann::ordered_json json() const;
@@ -77,15 +77,15 @@ class SummarySink final : public Sink {
   void validation(const ValidationRecord& record) override { summary_.validation = record; }
 
   Summary summary(const RunEnd& end) const;
-  double mean_seconds() const;  // of the averaged steps so far; 0: there are none
+  double mean_seconds() const;  // over the averaged steps so far; 0 without any
 
  private:
-  Summary summary_;  // averaged_seconds too; the rest of the averages is made at the end
+  Summary summary_;  // including averaged_seconds; the other averages are computed at the end
   Stopwatch wall_;
   int64_t averaged_tokens_ = 0, averaged_samples_ = 0;
 };
 
-// Writes a JSON file whole or not at all; a run that got this far does not fail for it, so trouble is only said.
+// Writes a JSON file atomically. The run does not fail if this fails; the error is only reported.
 void write_report(const nlohmann::ordered_json& report, const std::string& path, const Notify& notify);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// How a Summary is shown: the lines at the end of a run, and summary.json.
+// Formats a Summary: the lines at the end of a run, and summary.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::string data_wait_text(const Summary& summary) {
   return fmt::format(", {} waited for data, {} in all", summary.data_wait_steps, format_seconds(summary.data_wait_seconds));
 }
 
-// Ranks wait for each other in every step, so that their times differ little; the longest is said too.
+// Ranks wait for each other in every step, so their times differ little; the longest is reported too.
 std::string slowest_text(const Summary& summary) {
   if (summary.end.ranks.size() < 2) return "";
   const RankEnd* slowest = summary.slowest_rank();
@@ -110,7 +110,7 @@ nlohmann::ordered_json Summary::json() const {
         key, [](char c) { return c == ' ' || c == '-'; }, '_');
     json["left_out_steps"][key] = left_out[reason];
   }
-  // Without a step to average there is no rate, which is not the same as a rate of 0.
+  // Without averaged steps the rate is null, which differs from a rate of 0.
   const auto rate = [&](double value) { return averaged > 0 ? nlohmann::ordered_json(value) : nullptr; };
   json["step_seconds"]["mean"] = rate(mean_seconds);
   json["step_seconds"]["median"] = rate(median_seconds);

@@ -1,4 +1,4 @@
-// The way from the trainer to every log: completes each step record with what follows from it, and hands it to the sinks.
+// Connects the trainer to every log: completes each step record with derived values and passes it to the sinks.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ namespace trireme {
 
 struct TelemetryOptions {
   RateBasis rates = {};
-  int64_t timing_buffer = 5;  // steps in mean_step_seconds; 0 or less: mean_step_seconds is that of the step alone
-  int64_t planned_steps = 0;  // that this process will make
+  int64_t timing_buffer = 5;  // steps averaged in mean_step_seconds; 0 or less: the step only
+  int64_t planned_steps = 0;  // steps that this process will run
   int64_t log_every_n_steps = 1;
   double outlier_sigma = 6;
 };
 
-// The first steps of a process, which no average should contain: 5, but never more than half of the steps there are.
+// Returns the number of warm-up steps, which no average includes: 5, but at most half of the planned steps.
 int64_t warm_up_steps(int64_t planned_steps);
 
 class Telemetry {
@@ -28,7 +28,7 @@ class Telemetry {
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
 
-  // telemetry.add<DlloggerSink>(path, ...) makes the sink, keeps it, and gives access to it.
+  // telemetry.add<DlloggerSink>(path, ...) creates the sink, keeps it, and returns a reference to it.
   template <class S, class... Args>
   S& add(Args&&... args) {
     auto sink = std::make_unique<S>(std::forward<Args>(args)...);
@@ -39,13 +39,13 @@ class Telemetry {
 
   void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
 
-  // Fills the second half of `record` and gives it to every sink.
+  // Fills the second half of `record` and passes it to every sink.
   void step(StepRecord& record);
   void validation(const ValidationRecord& record);
   void message(Severity severity, std::string_view text);
   void finish(const RunEnding& ending);
 
-  // For sinks and others that have something to say; valid as long as this object.
+  // For sinks and others that report messages; valid while this object exists.
   Notify notify() {
     return [this](Severity severity, std::string_view text) { message(severity, text); };
   }

@@ -64,8 +64,8 @@ uint32_t masked_crc(std::string_view bytes) {
   return std::rotr(crc, 15) + 0xa282ead8;
 }
 
-// Takes away an unfinished record at the end of a file, going from record to record by their lengths. A length with a wrong
-// checksum is damage of another kind: then the file stays as it is.
+// Removes an incomplete record at the end of a file, walking from record to record by their lengths. If a length has a wrong
+// checksum, the file is damaged in another way and stays unchanged.
 void cut_torn_record(const std::filesystem::path& path) {
   constexpr int64_t kHeader = sizeof(uint64_t) + sizeof(uint32_t), kFooter = sizeof(uint32_t);
   const File file = File::open(path);
@@ -91,14 +91,14 @@ constexpr std::string_view kFilePrefix = "events.out.tfevents.";
 
 std::vector<std::filesystem::path> event_files(const std::string& folder) {
   std::vector<std::filesystem::path> files;
-  std::error_code ignored;  // a folder that is not there yet holds no files
+  std::error_code ignored;  // a missing folder has no files
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
     if (entry.path().filename().string().starts_with(kFilePrefix)) files.push_back(entry.path());
   return files;
 }
 
-// Readers go through the files of a folder in the order of their names, and only so does START forget what came before. The name
-// therefore begins with a time after that of every other file, even when the clock of this machine is behind.
+// Readers take the files of a folder in the order of their names, and only then does START discard earlier records. So the name
+// starts with a time later than that of every other file, even if this machine's clock is behind.
 std::string new_file_path(const std::string& folder, const Clock& clock) {
   int64_t stamp = clock.unix_microseconds() / 1'000'000;
   for (const std::filesystem::path& file : event_files(folder)) {
@@ -138,7 +138,7 @@ void TensorboardSink::step(const StepRecord& record) {
 void TensorboardSink::validation(const ValidationRecord& record) {
   add_value("val_loss", record.loss);
   if (record.batches > 0) add_value("validation_step_timing in s", record.seconds / static_cast<double>(record.batches));
-  // At the last step that was made: at the next one it would be forgotten when the run is resumed from a checkpoint taken here.
+  // Written at the last step run: at the next step it would be discarded when the run resumes from a checkpoint taken here.
   write_summary(std::max<int64_t>(record.steps_done - 1, 0));
 }
 
@@ -167,10 +167,10 @@ void TensorboardSink::write_summary(int64_t step) {
   write_event();
 }
 
-// A field that no version of Event has, which readers pass over. The few sizes that a field cannot have stay unfilled.
+// Appends a field that no version of Event has; readers ignore it. A few sizes cannot be reached by a field and stay unfilled.
 void TensorboardSink::fill_event(size_t bytes) {
   constexpr uint32_t kUnusedField = 2047;
-  constexpr size_t kShortHead = 3, kLongHead = 4, kLongestShort = 127;  // key and length before so many bytes
+  constexpr size_t kShortHead = 3, kLongHead = 4, kLongestShort = 127;  // bytes of key and length before the contents
   if (bytes < kShortHead || bytes == kShortHead + kLongestShort + 1) return;
   const size_t content = bytes - (bytes <= kShortHead + kLongestShort ? kShortHead : kLongHead);
   value_.assign(content, '\0');

@@ -13,7 +13,7 @@ namespace {
 
 bool any_line(std::string_view) { return true; }
 
-// 75 seconds are 01:15, an hour more is 1:01:15.
+// Formats 75 seconds as 01:15, and an hour more as 1:01:15.
 std::string bar_time(double seconds) {
   const auto whole = static_cast<int64_t>(std::max(seconds, 0.0));
   const std::string minutes = fmt::format("{:02}:{:02}", whole / 60 % 60, whole % 60);
@@ -79,7 +79,7 @@ void TextLogSink::write(char letter, std::string_view text) {
   line_ += letter;
   line_ += ' ';
   append_local_time(line_, clock_.unix_microseconds());
-  line_.resize(line_.size() - std::string_view(".000000").size());  // to the second
+  line_.resize(line_.size() - std::string_view(".000000").size());  // precise to the second
   fmt::format_to(std::back_inserter(line_), " train:{}] ", steps_done_);
   for (const char c : text) {
     line_ += c;
