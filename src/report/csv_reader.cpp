@@ -10,15 +10,15 @@
 namespace trireme {
 namespace {
 
-// The columns that may number the rows, the best first.
+// Columns that may contain the step, in order of preference.
 constexpr std::array<std::string_view, 4> kStepColumns{"step", "global_step", "iter", "iteration"};
 
-// Rows of RFC 4180: cells may stand in quotes, and then hold commas, line ends and doubled quotes.
+// Rows as in RFC 4180: quoted cells may contain commas, line ends and doubled quotes.
 class CsvText {
  public:
   explicit CsvText(std::string_view text) : rest_(text) {}
 
-  // False at the end. A last row without a line end was torn, and is not given.
+  // Returns false at the end. A last row without a line end is torn and is not returned.
   bool next(std::vector<std::string>& row) {
     row.assign(1, "");
     bool in_quotes = false;
@@ -54,7 +54,7 @@ class CsvText {
 std::optional<double> number_in(const std::string& cell) {
   double value = 0;
   const char* const end = cell.data() + cell.size();
-  const auto [stopped, error] = std::from_chars(cell.data(), end, value);  // knows nan and inf as Python writes them
+  const auto [stopped, error] = std::from_chars(cell.data(), end, value);  // accepts nan and inf as Python writes them
   return error == std::errc{} && stopped == end ? std::optional(value) : std::nullopt;
 }
 

@@ -23,7 +23,7 @@ constexpr std::array kNonfiniteNames{NonfiniteName{"NaN", std::numeric_limits<do
                                      NonfiniteName{"Infinity", std::numeric_limits<double>::infinity()},
                                      NonfiniteName{"-Infinity", -std::numeric_limits<double>::infinity()}};
 
-// Python writes NaN, Infinity and -Infinity, which JSON does not have. Put in quotes they are strings, and number_of knows them.
+// Python writes NaN, Infinity and -Infinity, which JSON does not have. This quotes them, and number_of converts the strings.
 std::string with_quoted_nonfinite(std::string_view text) {
   std::string result;
   bool in_string = false;
@@ -44,7 +44,7 @@ std::string with_quoted_nonfinite(std::string_view text) {
   return result;
 }
 
-// Discarded where the text is not a whole JSON value.
+// Returns a discarded value if the text is not complete JSON.
 json parse_record(std::string_view text) {
   json record = try_parse_json(text);
   if (record.is_discarded()) record = try_parse_json(with_quoted_nonfinite(text));

@@ -33,7 +33,7 @@ struct Field {
   std::string_view bytes;  // for the others
 };
 
-// From the front of `bytes`; none if there is none.
+// Takes a varint from the front of `bytes`; returns nothing if there is none.
 std::optional<uint64_t> take_varint(std::string_view& bytes) {
   uint64_t value = 0;
   for (size_t i = 0; i < std::min<size_t>(bytes.size(), 10); ++i) {
@@ -47,7 +47,7 @@ std::optional<uint64_t> take_varint(std::string_view& bytes) {
   return std::nullopt;
 }
 
-// The fields of a message, one after the other. Bytes that are no message end it early.
+// Iterates over the fields of a message. Malformed bytes end it early.
 class Message {
  public:
   explicit Message(std::string_view bytes) : rest_(bytes) {}
@@ -88,7 +88,8 @@ class Message {
 
 // --------------------------------------------------------------------------------------------------------------- events
 
-// A tensor of one number: TensorProto{dtype = 1, tensor_content = 4, float_val = 5, double_val = 6, int_val = 7, int64_val = 10}.
+// Returns the value of a one-element tensor: TensorProto{dtype = 1, tensor_content = 4, float_val = 5, double_val = 6, int_val =
+// 7, int64_val = 10}.
 std::optional<double> scalar_of_tensor(std::string_view tensor) {
   enum Type : uint64_t { kFloat = 1, kDouble = 2, kInt32 = 3, kInt64 = 9 };
   uint64_t type = 0;
@@ -101,7 +102,7 @@ std::optional<double> scalar_of_tensor(std::string_view tensor) {
     if (field->number == 4) content = field->bytes;
     if (field->number == 5 && field->bytes.size() == 4) value = load<float>(field->bytes);
     if (field->number == 6 && field->bytes.size() == 8) value = load<double>(field->bytes);
-    if (field->number == 7 || field->number == 10) {  // packed in bytes; writers of old did not pack
+    if (field->number == 7 || field->number == 10) {  // packed in bytes; old writers did not pack
       std::string_view packed = field->bytes;
       const std::optional<uint64_t> integer = is_varint ? field->varint : take_varint(packed);
       if (integer) value = static_cast<double>(static_cast<int64_t>(*integer));
@@ -160,7 +161,7 @@ bool has_checksum(std::string_view bytes, std::string_view checksum) {
   return std::rotr(crc, 15) + 0xa282ead8 == load<uint32_t>(checksum);
 }
 
-// What stopped the reading, if anything did.
+// Returns why reading stopped before the end, if it did.
 std::optional<std::string> read_records(const std::string& bytes, SeriesBuilder& series) {
   for (size_t at = 0; at < bytes.size();) {
     const std::string_view rest = std::string_view(bytes).substr(at);

@@ -35,7 +35,7 @@ const Point* point_at(const Series& series, int64_t step) {
   return found == series.points.end() || found->step != step ? nullptr : &*found;
 }
 
-// ------------------------------------------------------------------------------------------------------------ the choice
+// ------------------------------------------------------------------------------------------------------- choosing steps
 
 struct Chosen {
   std::string text;
@@ -89,7 +89,7 @@ Chosen choose_range(const RunLog& log, const Series& series, const StepChoice& c
   return {.text = fmt::format("steps {} to {}", start, end), .points = {begin, behind}};
 }
 
-// The times of single steps where they are logged, for the same steps; otherwise what was averaged.
+// Returns the times of single steps if they are logged, for the same steps; otherwise the averaged series.
 Chosen spread_of(const RunLog& log, const Chosen& chosen, std::string& source) {
   const Series* const raw = log.find("train_step_timing_raw in s");
   if (raw == nullptr) return chosen;
@@ -101,7 +101,7 @@ Chosen spread_of(const RunLog& log, const Chosen& chosen, std::string& source) {
   return spread;
 }
 
-// None if what was chosen has no mean above 0: a log can hold anything.
+// Returns nothing if the mean of the chosen steps is not positive: a log can contain anything.
 std::optional<StepTimes> step_times(const RunLog& log, const Series& series, const Chosen& chosen) {
   const double mean = mean_of(chosen.seconds());
   if (!(mean > 0 && std::isfinite(mean))) return std::nullopt;
@@ -119,9 +119,9 @@ std::optional<StepTimes> step_times(const RunLog& log, const Series& series, con
                    .most = std::ranges::max(spread)};
 }
 
-// ------------------------------------------------------------------------------------------------------------- the rates
+// ---------------------------------------------------------------------------------------------------------------- rates
 
-// Over the steps that were averaged. Each rate is of as many tokens, so that their mean is the harmonic one.
+// Averages over the chosen steps. Each step has the same number of tokens, so the mean of the rates is harmonic.
 std::optional<double> logged_tokens_per_second(const RunLog& log, const RunMetrics& metrics) {
   const std::optional<Series> rates = tokens_per_second_from_totals(log);
   if (!rates) return std::nullopt;
@@ -157,7 +157,7 @@ void add_rates(const RunLog& log, RunMetrics& metrics) {
     facts.warnings.push_back(fmt::format("MFU {:.1f}%{}", *metrics.mfu * 100, text));
 }
 
-// What is not known, and how to say it.
+// Adds notes about what is unknown and which option supplies it.
 void note_what_is_missing(RunMetrics& metrics) {
   const RunFacts& facts = metrics.facts;
   std::vector<std::string> missing;
@@ -183,14 +183,14 @@ std::optional<double> most_memory(const RunLog& log, const RunFacts& facts) {
   return measured.is_number() && measured.get<double>() > 0 ? std::optional(measured.get<double>()) : std::nullopt;
 }
 
-// The steps that the log speaks of: those of the loss, or of whatever it has.
+// Sets the steps in the log: those of the loss, or of any other series.
 void add_steps(const RunLog& log, const std::optional<Series>& loss, RunMetrics& metrics) {
   const std::vector<Point>& points = loss ? loss->points : log.series.front().points;
   metrics.first_step = points.front().step;
   metrics.last_step = points.back().step;
 }
 
-// All but the step times and what follows from them.
+// Fills everything except the step times and what depends on them.
 RunMetrics begin_metrics(const RunLog& log, const FactOptions& said) {
   RunMetrics metrics;
   metrics.run = log.name;

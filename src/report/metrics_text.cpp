@@ -1,4 +1,4 @@
-// How the figures of `trireme metrics` are shown: the lines of the reference tool, details, a table, JSON.
+// Formats the figures of `trireme metrics`: the lines of the reference tool, details, a table, JSON.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ std::string aligned(const std::vector<Row>& rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   std::string text;
   for (const Row& row : rows) {
-    std::string line = fmt::format("{:<{}}", row[0], widths[0]);  // names to the left, numbers to the right
+    std::string line = fmt::format("{:<{}}", row[0], widths[0]);  // names are left-aligned, numbers right-aligned
     for (size_t i = 1; i < row.size(); ++i) fmt::format_to(std::back_inserter(line), "  {:>{}}", row[i], widths[i]);
     text += line + "\n";
   }

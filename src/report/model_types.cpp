@@ -14,7 +14,7 @@ struct ModelType {
   double flops_per_sample;
 };
 
-// Sequences of 2048 tokens for GPT-3, 4096 for Llama 2, 8192 for Llama 3.
+// Sequence lengths: 2048 tokens for GPT-3, 4096 for Llama 2, 8192 for Llama 3.
 constexpr std::array kModelTypes{
     ModelType{"gpt3-5b", 6.69e13},        ModelType{"gpt3-175b", 2.2e15},         ModelType{"llama2-7b", 1.89e14},
     ModelType{"llama2-70b", 1.82e15},     ModelType{"llama3-70b", 3.94e15},       ModelType{"llama3.1-8b", 4.74e14},

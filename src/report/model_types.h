@@ -1,4 +1,4 @@
-// The models that the training-metrics tool of Google's gpu-recipes knows by name, with its figures, so that results compare.
+// The models that gpu-recipes' training-metrics tool knows by name, with its figures, so that results are comparable.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// FLOPs of forward and backward for one sample of "gpt3-175b" and the like.
+// Returns the FLOPs of forward and backward per sample of "gpt3-175b" and others.
 std::optional<double> model_type_flops(std::string_view name);
 
 std::string model_type_names();  // "gpt3-5b, gpt3-175b, ..."

@@ -15,17 +15,18 @@
 namespace trireme {
 namespace {
 
-// More than a screen has columns, so that a part of a run can be looked at closely.
+// More than a screen has columns, so that a user can zoom in.
 constexpr size_t kMostPoints = 3000;
 
 constexpr std::string_view kBegin = "<!doctype html>\n<html lang=en>\n<meta name=generator content=\"trireme report\">\n";
 
-// What the script draws. A batch that grows makes tokens no multiple of steps; then there is no axis of tokens.
+// Returns the data that the script draws. If the batch size changes, tokens are not a multiple of steps, and there is no token
+// axis.
 nlohmann::ordered_json run_json(const ReportedRun& run) {
   const std::optional<double> tokens = run.metrics.facts.tokens_per_step();
   const Series* const batches = run.log.find("global_batch_size");
-  const bool grows = batches != nullptr && batches->points.front().value != batches->points.back().value;
-  return {{"name", run.log.name}, {"tokens_per_step", tokens && !grows ? nlohmann::ordered_json(*tokens) : nullptr}};
+  const bool batch_grows = batches != nullptr && batches->points.front().value != batches->points.back().value;
+  return {{"name", run.log.name}, {"tokens_per_step", tokens && !batch_grows ? nlohmann::ordered_json(*tokens) : nullptr}};
 }
 
 nlohmann::ordered_json chart_json(const Chart& chart) {
@@ -41,7 +42,7 @@ nlohmann::ordered_json chart_json(const Chart& chart) {
   return data;
 }
 
-// JSON inside a script element. "<" stands only in strings there, where its escape means the same and cannot end the element.
+// Returns JSON for a script element. "<" occurs only in strings, where its escape is equivalent and cannot end the element.
 std::string embedded(const nlohmann::ordered_json& data) {
   const std::string text = json_text(data, kOneLine);
   std::string safe;
@@ -78,7 +79,7 @@ std::string html_page(const Report& report) {
   std::string html(kBegin);
   html +=
       "<meta charset=utf-8>\n<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
-      // Nothing may be fetched, whatever a log says.
+      // Forbids all network access, whatever a log contains.
       "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'; script-src "
       "'unsafe-inline'\">\n";
   html += fmt::format("<title>{}</title>\n<style>\n{}</style>\n<body>\n", html_escaped(report.title), kReportStyle);

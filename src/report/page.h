@@ -1,5 +1,5 @@
-// The page of `trireme report`: one HTML file that needs nothing beside it, not even a network. Charts first, then the summary,
-// the settings, and where everything came from.
+// The page of `trireme report`: one self-contained HTML file that needs no network. It has charts, the summary, the settings, and
+// the sources.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ struct ReportedRun {
 
 // One curve of a chart.
 struct Curve {
-  size_t run = 0;  // an index
+  size_t run = 0;  // index of the run
   Quantity quantity = Quantity::loss;
   Series series;
 };
 
-// Loss and validation loss share one; the rest have one each.
+// Loss and validation loss share a chart; every other quantity has its own.
 struct Chart {
   Quantity quantity = Quantity::loss;
   std::vector<Curve> curves;
@@ -32,16 +32,16 @@ struct Chart {
 struct Report {
   std::string title;
   std::vector<ReportedRun> runs;
-  std::vector<Chart> charts;           // those that some run has values for
-  std::vector<std::string> not_there;  // titles of those that none has
+  std::vector<Chart> charts;           // those with values in some run
+  std::vector<std::string> not_there;  // titles of charts without values
 };
 
-// Titled by its runs unless `title` says otherwise.
+// Uses the names of the runs as the title unless `title` is given.
 Report make_report(std::vector<RunLog> logs, const FactOptions& said, const std::string& title);
 
 std::string html_page(const Report& report);
 
-// Is this the beginning of a page that html_page made?
+// Returns whether the text starts like a page of html_page.
 bool looks_like_report(std::string_view text);
 
 }  // namespace trireme

@@ -20,16 +20,16 @@ void add(std::string& html, fmt::format_string<Args...> text, Args&&... args) {
   fmt::format_to(std::back_inserter(html), text, std::forward<Args>(args)...);
 }
 
-// A column a run.
+// One column per run.
 std::string table_begin(const Report& report, std::string_view first_column) {
   std::string html = fmt::format("<div class=scroll><table><thead><tr><th scope=col>{}</th>", first_column);
   for (const ReportedRun& run : report.runs) add(html, "<th scope=col class=run>{}</th>", html_escaped(run.log.name));
   return html + "</tr></thead><tbody>\n";
 }
 
-// ---------------------------------------------------------------------------------------------------------- the figures
+// -------------------------------------------------------------------------------------------------------------- figures
 
-// A number of the page: five digits that count, and a power of ten where it would be long. The script writes numbers alike.
+// Formats a number with five significant digits, with an exponent if it would be long. The script uses the same format.
 std::string number_text(double value) {
   std::string text = fmt::format("{:.5g}", value);
   if (const size_t exponent = text.find("e+"); exponent != std::string::npos) text.erase(exponent + 1, 1);
@@ -38,20 +38,20 @@ std::string number_text(double value) {
 
 std::string loss_text(double loss) { return fmt::format("{:.4f}", loss); }
 
-// A figure with its unit, and how it came about. The value is empty where the log does not tell.
+// A figure with its unit and its origin. The value is empty if the log does not have it.
 struct Figure {
   std::string_view title;
   double number = 0;
   std::string value = {}, unit = {}, how = {};
 };
 
-// What a figure is more or less than that of the first run.
+// Returns the change relative to the first run.
 std::string change_text(const Figure& first, const Figure& figure) {
   if (first.value.empty() || figure.value.empty() || !(first.number > 0) || first.number == figure.number) return "";
   return fmt::format("<span class=change>{:+.1f}%</span>", (figure.number / first.number - 1) * 100);
 }
 
-// `text` is a number and its unit: "25.40 s".
+// `text` is a number with its unit: "25.40 s".
 Figure with_unit(std::string_view title, double number, const std::string& text, std::string how) {
   const size_t space = std::min(text.find(' '), text.size());
   return {title, number, text.substr(0, space), std::string(trimmed(text.substr(space))), std::move(how)};
@@ -106,7 +106,7 @@ Figure length_figure(const RunMetrics& run) {
 constexpr std::array kFigures{loss_figure, step_time_figure, tokens_figure, tflops_figure,
                               mfu_figure,  memory_figure,    length_figure};
 
-// --------------------------------------------------------------------------------------------------------- the settings
+// ------------------------------------------------------------------------------------------------------------- settings
 
 std::string value_text(const nlohmann::json* value) {
   if (value == nullptr) return std::string(kNoValue);
@@ -114,7 +114,7 @@ std::string value_text(const nlohmann::json* value) {
   return html_escaped(value->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-// Keys by what the runs say about them. What a log does not hold is not a difference: logs of other programs hold fewer keys.
+// Keys grouped by whether the runs agree. A key that a log lacks is not a difference: other programs log fewer keys.
 struct SettingKeys {
   std::set<std::string> all, different, only_some;
 };

@@ -50,7 +50,7 @@ std::optional<Series> logged(const RunLog& log, std::span<const Name> names) {
   return std::nullopt;
 }
 
-// LitGPT logs the seconds since training began. A row is one step later than the one before it, or several.
+// LitGPT logs the seconds since the start of training. Rows may be one or several steps apart.
 std::optional<Series> step_seconds_from_elapsed(const RunLog& log) {
   const Series* const elapsed = log.find("time/train");
   if (elapsed == nullptr) return std::nullopt;
@@ -58,12 +58,12 @@ std::optional<Series> step_seconds_from_elapsed(const RunLog& log) {
   for (size_t i = 1; i < elapsed->points.size(); ++i) {
     const Point &before = elapsed->points[i - 1], &now = elapsed->points[i];
     const double seconds = (now.value - before.value) / static_cast<double>(now.step - before.step);
-    if (seconds > 0) series.points.push_back({.step = now.step, .value = seconds});  // it starts again at 0 after a resume
+    if (seconds > 0) series.points.push_back({.step = now.step, .value = seconds});  // it restarts at 0 after a resume
   }
   return series.points.empty() ? std::nullopt : std::optional(std::move(series));
 }
 
-// iter_time is that of a micro-batch: the time of a step follows from the tokens, where the batch is known.
+// iter_time is the time of a micro-batch. The time of a step follows from the tokens if the batch size is known.
 std::optional<Series> step_seconds_from_totals(const RunLog& log, const RunFacts& facts) {
   const std::optional<double> tokens = facts.tokens_per_step();
   std::optional<Series> series = tokens ? tokens_per_second_from_totals(log) : std::nullopt;
@@ -74,7 +74,7 @@ std::optional<Series> step_seconds_from_totals(const RunLog& log, const RunFacts
   return series->points.empty() ? std::nullopt : series;
 }
 
-// Scaled to a step where its number of micro-batches is known.
+// Scaled to a step if its number of micro-batches is known.
 std::optional<Series> step_seconds_from_micro_batches(const RunLog& log, const RunFacts& facts) {
   std::optional<Series> series = logged(log, kMicroBatchSeconds);
   if (!series || !facts.batch || !facts.micro_batch || !facts.accelerators) return series;
@@ -94,7 +94,7 @@ double batch_share_at(const Series* batches, const RunFacts& facts, int64_t step
   return found->value / static_cast<double>(*facts.batch);
 }
 
-// A rate that follows from the time of each step.
+// Computes a rate from the time of each step.
 template <class Rate>
 std::optional<Series> from_step_seconds(const RunLog& log, const RunFacts& facts, Rate&& rate) {
   std::optional<Series> series = find_quantity(log, facts, Quantity::step_seconds);
@@ -133,8 +133,8 @@ std::optional<Series> derived(const RunLog& log, const RunFacts& facts, Quantity
 
 }  // namespace
 
-// LitGPT's later versions log the tokens of all devices and the seconds since training began; a row is some micro-batches later
-// than the one before it.
+// Later versions of LitGPT log the tokens of all devices and the seconds since the start of training. Rows are some micro-batches
+// apart.
 std::optional<Series> tokens_per_second_from_totals(const RunLog& log) {
   const Series *const tokens = log.find("total_tokens"), *const time = log.find("time");
   if (tokens == nullptr || time == nullptr) return std::nullopt;
@@ -143,7 +143,7 @@ std::optional<Series> tokens_per_second_from_totals(const RunLog& log) {
   for (const Point& now : tokens->points) {
     const auto at = std::ranges::lower_bound(time->points, now.step, {}, &Point::step);
     if (at == time->points.end() || at->step != now.step) continue;
-    const double seconds = time_before ? at->value - time_before->value : 0;  // below 0 after a resume, when time starts again
+    const double seconds = time_before ? at->value - time_before->value : 0;  // negative after a resume, when time restarts
     if (seconds > 0) series.points.push_back({.step = now.step, .value = (now.value - tokens_before->value) / seconds});
     tokens_before = now, time_before = *at;
   }

@@ -1,4 +1,4 @@
-// What the many names in logs mean. A quantity is logged under one of several names, or follows from others that are.
+// Maps the names in logs to quantities. A quantity is logged under one of several names, or is computed from others.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ enum class Quantity : uint8_t {
   validation_loss,
   step_seconds,
   tokens_per_second,
-  tflops,  // of one accelerator
+  tflops,  // per accelerator
   mfu,
-  memory,  // bytes on one device
+  memory,  // bytes per device
   learning_rate,
   grad_norm,
   count_
@@ -28,31 +28,31 @@ enum class Quantity : uint8_t {
 struct QuantityRow {
   Quantity quantity;
   std::string_view key;    // in JSON: "step_seconds"
-  std::string_view title;  // for people: "Step time"
+  std::string_view title;  // as shown: "Step time"
   std::string_view unit;   // "s"; empty for a plain number
   struct Name {
     std::string_view logged;
-    double scale = 1;  // logged value times this is in `unit`
+    double scale = 1;  // logged value * scale is in `unit`
   };
-  std::span<const Name> names;  // the best first
+  std::span<const Name> names;  // in order of preference
 };
 
 const QuantityRow& row_of(Quantity quantity);
 
-// The series of a quantity in its unit, under the name it came from ("reduced_train_loss") or that says how it was made.
+// Returns the series of a quantity in its unit. Its name is that of the log ("reduced_train_loss") or says how it was computed.
 std::optional<Series> find_quantity(const RunLog& log, const RunFacts& facts, Quantity quantity);
 
-// What LitGPT calls the time of an iteration: one micro-batch, of which a step may have several.
+// LitGPT's name for the time of an iteration: one micro-batch, of which a step may have several.
 inline constexpr std::string_view kMicroBatchTime = "iter_time";
 
-// Whether each step is a steady one, as our logs tell (LeftOut in telemetry/step_record.h): 1 or 0.
+// Our logs' series of steady steps (LeftOut in telemetry/step_record.h): 1 or 0.
 inline constexpr std::string_view kSteadyStep = "steady_step";
 
-// Tokens of all devices per second, from the totals that LitGPT logs: of each row since the one before it.
+// Returns the tokens per second of all devices, from the totals that LitGPT logs: per row, since the previous row.
 std::optional<Series> tokens_per_second_from_totals(const RunLog& log);
 
-// Step times as the training-metrics tool of gpu-recipes takes them: "train_step_timing in s", which NeMo makes a running mean of
-// five steps; where that is missing, whatever find_quantity finds.
+// Returns step times as gpu-recipes' training-metrics tool takes them: "train_step_timing in s", in NeMo a running mean of five
+// steps. Falls back to find_quantity.
 std::optional<Series> reference_step_seconds(const RunLog& log, const RunFacts& facts);
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ constexpr int kDeepestFolder = 4;
 
 bool is_event_file(const fs::path& path) { return path.filename().string().starts_with("events.out.tfevents."); }
 
-// Text whose numbers compare as numbers: version_10 comes after version_9.
+// Compares numbers inside text as numbers: version_10 is after version_9.
 bool natural_less(const std::string& a, const std::string& b) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -40,7 +40,7 @@ bool natural_less(const std::string& a, const std::string& b) {
   return a.size() < b.size();
 }
 
-// In natural order. A folder that cannot be read holds nothing.
+// Returns the entries in natural order. An unreadable folder has none.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code ignored;
@@ -49,7 +49,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return entries;
 }
 
-// ------------------------------------------------------------------------------------------------------------ the files
+// ---------------------------------------------------------------------------------------------------------------- files
 
 struct RunFiles {
   std::vector<std::string> dlloggers, event_files, metrics, settings;
@@ -59,7 +59,7 @@ struct RunFiles {
   bool has_log() const { return !dlloggers.empty() || !event_files.empty() || !metrics.empty(); }
 };
 
-// nemo_log_globalrank-12_localrank-4.txt: every rank writes one, so the highest number tells how many there were.
+// nemo_log_globalrank-12_localrank-4.txt: every rank writes one, so the highest number gives the number of ranks.
 int64_t ranks_told_by(const std::string& name) {
   constexpr std::string_view kBegin = "nemo_log_globalrank-";
   int64_t rank = 0;
@@ -72,7 +72,7 @@ void add_dlloggers(const fs::path& folder, RunFiles& files) {
   for (const fs::path& rank : entries_of(folder)) {
     const fs::path log = rank / "dllogger.json";
     std::error_code ignored;
-    // The files of nodes that are not the first stay empty.
+    // Files of nodes other than the first stay empty.
     if (fs::is_regular_file(log, ignored) && fs::file_size(log, ignored) > 0) files.dlloggers.push_back(log.string());
   }
 }
@@ -95,7 +95,7 @@ RunFiles files_in(const fs::path& folder) {
   return files;
 }
 
-// ----------------------------------------------------------------------------------------------------------- the folder
+// --------------------------------------------------------------------------------------------------------------- folder
 
 // NeMo moves the files of earlier starts to run_0, run_1, ...
 bool is_archive(const std::string& name) {
@@ -110,11 +110,11 @@ bool is_worth_a_look(const fs::path& path) {
 }
 
 struct FoundRun {
-  fs::path folder;     // the one that was named, joined with names of folders below it
-  int64_t others = 0;  // runs as near as this one, and older
+  fs::path folder;     // the named folder, joined with folders below it
+  int64_t others = 0;  // older runs at the same depth
 };
 
-// When the last record of a run was written.
+// Returns when the last record of a run was written.
 fs::file_time_type time_of(const fs::path& folder) {
   const RunFiles files = files_in(folder);
   fs::file_time_type newest = fs::file_time_type::min();
@@ -125,7 +125,7 @@ fs::file_time_type time_of(const fs::path& folder) {
   return newest;
 }
 
-// The nearest folder below `top`, or `top` itself, with a log in it.
+// Returns the nearest folder with a log: `top` or one below it.
 std::optional<FoundRun> find_run(const fs::path& top) {
   std::vector<fs::path> level{top};
   for (int depth = 0; depth <= kDeepestFolder && !level.empty(); ++depth) {
@@ -135,7 +135,7 @@ std::optional<FoundRun> find_run(const fs::path& top) {
       std::ranges::copy_if(entries_of(folder), std::back_inserter(below), is_worth_a_look);
     }
     if (!runs.empty()) {
-      std::ranges::stable_sort(runs, {}, time_of);  // of the same time the last by name
+      std::ranges::stable_sort(runs, {}, time_of);  // equal times: the last by name
       return FoundRun{.folder = runs.back(), .others = static_cast<int64_t>(runs.size()) - 1};
     }
     level = std::move(below);
@@ -143,7 +143,7 @@ std::optional<FoundRun> find_run(const fs::path& top) {
   return std::nullopt;
 }
 
-// "demo, 2026-11-15 05:39:00" for runs/demo/2026-11-15_05-39-00; nothing for a folder that is not named by the time.
+// Returns "demo, 2026-11-15 05:39:00" for runs/demo/2026-11-15_05-39-00; nothing for a folder that is not named by a time.
 std::optional<std::string> recipe_and_time(const fs::path& folder) {
   constexpr std::string_view kPattern = "0000-00-00_00-00-00";
   std::string name = folder.filename().string();
@@ -161,7 +161,7 @@ nlohmann::json read_summary(const std::string& path) {
   return summary.is_object() ? summary : nlohmann::json();
 }
 
-// Settings files often lie one above the logs: the launcher's <run>_hydra.yaml beside its results folder, LitGPT's beside
+// Settings files are often one level above the logs: the launcher's <run>_hydra.yaml beside its results folder, LitGPT's beside
 // version_0.
 void add_settings_around(const fs::path& run, const fs::path& top, RunFiles& files) {
   for (fs::path folder = run; folder != top; folder = folder.parent_path())
@@ -177,7 +177,7 @@ RunLog read_folder(const fs::path& top) {
   RunLog log;
   log.name = recipe_and_time(run->folder).value_or("");
   std::string first_trouble;
-  // A log that cannot be read is a note as long as another one can.
+  // An unreadable log is only a note if another one can be read.
   const auto take = [&](const std::function<RunLog()>& read) {
     try {
       log.complete_with(read());
@@ -213,7 +213,7 @@ RunLog read_file_of_any_kind(const std::string& path) {
 
 // ---------------------------------------------------------------------------------------------------------------- names
 
-// Names that every run has tell nothing: results/large/dllogger/rank-0/dllogger.json is "large".
+// Drops names that every run has: results/large/dllogger/rank-0/dllogger.json becomes "large".
 std::string short_name(const std::string& given) {
   fs::path path = fs::path(given).lexically_normal();
   const auto says_nothing = [](const std::string& name) {
@@ -241,7 +241,7 @@ RunLog read_run(const std::string& path) {
   if (!fs::exists(path, ignored)) throw UserError("{} is not there; give the folder of a run or one of its logs", path);
   const bool is_folder = fs::is_directory(path, ignored);
   if (!is_folder && !fs::is_regular_file(path, ignored)) throw UserError("{} is neither a file nor a folder", path);
-  // Without a slash at its end, a folder is the parent of what is in it.
+  // Strips a trailing slash, with which the folder would be its own parent.
   RunLog log = is_folder ? read_folder((fs::path(path) / "").parent_path()) : read_file_of_any_kind(path);
   if (log.name.empty()) log.name = short_name(path);
   return log;

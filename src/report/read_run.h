@@ -1,4 +1,4 @@
-// Any run that a user can name: a folder or one of the logs in it.
+// Reads any run that a user can name: a folder or one of the logs in it.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace trireme {
 
-// `path` is a dllogger.json, a TensorBoard event file, a metrics.csv, or a folder that holds some of them: a run of ours, the
-// results folder of the NeMo launcher, LitGPT's out/version_0, or a folder of several runs, of which the newest counts.
-// What the first kind of log lacks is taken from the next. UserError if nothing there is a log.
+// `path` is a dllogger.json, a TensorBoard event file, a metrics.csv, or a folder with some of them: a run of ours, the results
+// folder of the NeMo launcher, LitGPT's out/version_0, or a folder of several runs, of which the newest is read. Values that the
+// first kind of log lacks are taken from the next. UserError if there is no log.
 RunLog read_run(const std::string& path);
 
-// The same for each; their names are made different from one another.
+// The same for each path; the names of the runs are made unique.
 std::vector<RunLog> read_runs(const std::vector<std::string>& paths);
 
 }  // namespace trireme

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// In the order of the page. TFLOP/s is the same curve as MFU where that is known.
+// In page order. TFLOP/s is shown only if MFU is unknown, because the curves are the same.
 constexpr std::array kCharts{Quantity::loss,   Quantity::step_seconds, Quantity::tokens_per_second, Quantity::mfu,
                              Quantity::tflops, Quantity::memory,       Quantity::learning_rate,     Quantity::grad_norm};
 

@@ -16,7 +16,7 @@ namespace {
 
 using Keys = std::initializer_list<std::string_view>;
 
-// The first of the keys that holds a number above 0; some logs have it as a float.
+// Returns the first positive number among the keys; some logs have it as a float.
 std::optional<int64_t> count_at(const RunLog& log, Keys keys) {
   for (const std::string_view key : keys) {
     const nlohmann::json* const value = log.parameter(key);
@@ -41,7 +41,7 @@ bool is_true_at(const RunLog& log, std::string_view key) {
   return value != nullptr && value->is_boolean() && value->get<bool>();
 }
 
-// ----------------------------------------------------------------------------------------------------------- the machine
+// -------------------------------------------------------------------------------------------------------------- machine
 
 void find_accelerators(const RunLog& log, const FactOptions& said, RunFacts& facts) {
   const auto found = [&](std::optional<int64_t> count, std::string_view from) {
@@ -83,9 +83,9 @@ TrainedIn find_precision(const RunLog& log) {
   return TrainedIn::unknown;
 }
 
-// ------------------------------------------------------------------------------------------------------------- the model
+// ---------------------------------------------------------------------------------------------------------------- model
 
-// With padding, as the reference systems count it. NeMo does not log it; its GPT runs use the GPT-2 vocabulary.
+// Returns the padded vocabulary, as in the reference systems. NeMo does not log it; its GPT runs use the GPT-2 vocabulary.
 int64_t padded_vocabulary(const RunLog& log) {
   constexpr int64_t kGpt2 = 50257;
   const int64_t vocabulary = count_at(log, {"model.vocab_size", "model.padded_vocab_size"}).value_or(kGpt2);
@@ -126,7 +126,7 @@ void find_flops(const RunLog& log, const FactOptions& said, RunFacts& facts) {
       facts.flops.push_back({name_of(formula), model_flops_per_sample(*dimensions, formula)});
 }
 
-// -------------------------------------------------------------------------------------------------------------- the peak
+// ----------------------------------------------------------------------------------------------------------------- peak
 
 DevicePeak peak_of_type(const std::string& type, PeakPrecision precision) {
   if (const std::optional<DevicePeak> peak = device_peak(type, precision)) return *peak;
@@ -153,7 +153,7 @@ void find_peak(const RunLog& log, const FactOptions& said, RunFacts& facts) {
   } else if (said.accelerator_type) {
     facts.peak = peak_of_type(*said.accelerator_type, precision);
   } else if (log.summary.is_object()) {
-    is_bf16 = false;  // the run chose its own peak
+    is_bf16 = false;  // the run set its own peak
     const nlohmann::json tflops = log.summary.value("peak_tflops_per_device", nlohmann::json());
     const nlohmann::json name = log.summary.value("peak_name", nlohmann::json());
     if (tflops.is_number() && tflops.get<double>() > 0)

@@ -13,7 +13,7 @@ void append(std::vector<T>& to, std::vector<T>&& from) {
 
 void keep_last_of_each_step(std::vector<Point>& points) {
   std::ranges::stable_sort(points, {}, &Point::step);
-  // From the back, so that of equal steps the last one is met first.
+  // In reverse order, so that unique keeps the last of equal steps.
   const auto kept = std::unique(points.rbegin(), points.rend(), [](const Point& a, const Point& b) { return a.step == b.step; });
   points.erase(points.begin(), kept.base());
 }

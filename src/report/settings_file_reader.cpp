@@ -26,7 +26,7 @@ RunLog read_settings_file(const std::string& path) {
   RunLog log;
   log.files.push_back(path);
   const Tree tree = read_yaml(read_log_file(path), path);
-  if (tree.is_map()) add_leaves(tree, "", log);  // LitGPT writes an empty one
+  if (tree.is_map()) add_leaves(tree, "", log);  // LitGPT writes an empty file
   return log;
 }
 

@@ -1,4 +1,4 @@
-// A series as a picture can show it: no more points than that has columns.
+// A series reduced for display: at most as many points as a chart has columns.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 namespace trireme {
 
 struct ThinnedSeries {
-  int64_t group = 1;               // points behind each of these
-  std::vector<int64_t> steps;      // the first of each group
-  std::vector<double> values;      // the mean of each group; NaN where nothing in it is finite
-  std::vector<double> low, high;   // the least and the most of each group; empty while groups are of one
-  std::vector<int64_t> nonfinite;  // the first steps whose value is NaN or infinite
+  int64_t group = 1;               // points per group
+  std::vector<int64_t> steps;      // first step of each group
+  std::vector<double> values;      // mean of each group; NaN if no value is finite
+  std::vector<double> low, high;   // minimum and maximum of each group; empty if groups have one point
+  std::vector<int64_t> nonfinite;  // the first steps with NaN or infinite values
 };
 
-// At most `limit` groups of consecutive points, all of one size but the last.
+// Returns at most `limit` groups of consecutive points, all of the same size but the last.
 ThinnedSeries thin(const std::vector<Point>& points, size_t limit);
 
-nlohmann::ordered_json to_json(const ThinnedSeries& series);  // seven digits, and null for what is not finite
+nlohmann::ordered_json to_json(const ThinnedSeries& series);  // seven digits; null for non-finite values
 
 }  // namespace trireme

@@ -36,7 +36,7 @@
     'tokens/s': [[1e6, 1e-6, 'M tokens/s'], [1e3, 1e-3, 'k tokens/s'], [0, 1, 'tokens/s']],
     'TFLOP/s': [[1, 1, 'TFLOP/s'], [0, 1e3, 'GFLOP/s']],
   };
-  // The factor and the name that suit values of this size.
+  // Returns the factor and the unit for values of this size.
   function unitFor(unit, size) {
     const rows = kUnits[unit];
     return rows ? rows.find(row => size >= row[0]) || rows[rows.length - 1] : [0, 1, ''];
@@ -76,7 +76,7 @@
   // ---------------------------------------------------------------------------------------------------------- curves
   const xOf = (series, i) => view.x === 'tokens' ? (series.steps[i] + 1) * data.runs[series.run].tokens_per_step : series.steps[i];
 
-  // A running mean that forgets, with its start corrected; the weight of a point falls to 1/e after `span` points.
+  // Exponential moving average with bias correction; the weight of a point falls to 1/e after `span` points.
   function smoothed(values, span) {
     const keep = Math.exp(-1 / span);
     let sum = 0, weight = 0;
@@ -87,7 +87,7 @@
       return sum / weight;
     });
   }
-  // The index of the point nearest to x.
+  // Returns the index of the point nearest to x.
   function nearest(series, x) {
     let low = 0, high = series.steps.length - 1;
     while (high - low > 1) {
@@ -112,7 +112,7 @@
     constructor(description, place) {
       this.about = description;
       this.log = false;
-      this.all = false;  // also what is far beyond the rest
+      this.all = false;  // shows outliers too
       this.margin = { left: 62, right: 14, top: 8, bottom: 26 };
       this.unitText = element('span', { class: 'unit' });
       this.tools = element('span', { class: 'tools' });
@@ -177,7 +177,7 @@
         });
       values.sort((a, b) => a - b);
       let low = values[0] ?? 1, high = values[values.length - 1] ?? 10;
-      // A first step that takes minutes would flatten all others, and so would one gradient of a thousand.
+      // One slow first step or one gradient spike would flatten all other points.
       this.beyond = 0;
       if (!this.log && values.length >= 8 && ['step_seconds', 'grad_norm'].includes(this.about.key)) {
         const at = share => values[Math.round(share * (values.length - 1))];
@@ -245,7 +245,7 @@
       }
     }
 
-    // In words, for those who do not see the picture; and below it what the picture cannot show.
+    // Describes the chart for screen readers, and below it what the chart does not show.
     describe() {
       const unit = this.about.unit, parts = [];
       for (const series of this.shown) {
@@ -280,7 +280,7 @@
         pointAt(xAt(event), this);
         if (this.dragFrom !== undefined) this.showDrag(this.dragFrom, xAt(event));
       });
-      // A finger leaves when it is lifted; the values it asked for stay until the next touch.
+      // On a touch screen the values stay until the next touch.
       this.svg.addEventListener('pointerleave', event => { if (this.dragFrom === undefined && event.pointerType !== 'touch') pointAt(null); });
       this.svg.addEventListener('pointerdown', event => {
         if (event.pointerType === 'touch') { pointAt(xAt(event), this); return; }
@@ -315,7 +315,7 @@
       this.cursor.append(element('rect', { class: 'zoom', x: left, y: inner.top, width: Math.abs(this.px(from) - this.px(to)), height: inner.height }));
     }
 
-    // The line at x, and for the chart that is pointed at the values there.
+    // Draws the line at x and, for the chart under the pointer, the values there.
     showCursor(x, withTip) {
       this.at = x;
       this.cursor.replaceChildren();
@@ -407,5 +407,5 @@
   drawAll();
   let width = innerWidth;
   addEventListener('resize', () => { if (innerWidth !== width) { width = innerWidth; drawAll(); } });
-  document.documentElement.dataset.drawn = String(charts.length);  // for tests: the script came to its end
+  document.documentElement.dataset.drawn = String(charts.length);  // for tests: the script has finished
 })();
