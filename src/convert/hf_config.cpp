@@ -29,7 +29,7 @@ Tree tree_of(const json& value, const std::string& where) {
   return Tree(value.get<int64_t>());
 }
 
-// The settings with what null stands for worked out, since their defaults may differ.
+// Returns the settings with nulls replaced by their meaning, because the defaults of the two sides may differ.
 Tree explicit_tree(const Settings& settings) {
   Settings worked_out = settings;
   worked_out.model.num_query_groups = settings.model.groups();
@@ -48,7 +48,7 @@ std::string spellings(const ConfigRow& row, const char* ConfigRow::Name::*side) 
 json to_theirs(const ConfigRow& row, const Tree& value) {
   if (row.names.empty()) return scalar_json(value);
   const auto name = std::ranges::find_if(row.names, [&](const ConfigRow::Name& n) { return value.text() == n.ours; });
-  CHECK(name != row.names.end());  // require_family has looked
+  CHECK(name != row.names.end());  // checked by require_family
   return name->theirs;
 }
 
@@ -61,12 +61,12 @@ Tree to_ours(const ConfigRow& row, const json& value, const std::string& where) 
   return Tree(std::string(name->ours));
 }
 
-// transformers turns int(head width * share) dimensions, and so do we but for a tolerance. Where the two would differ, the share
-// moves to the middle between two dimensions.
+// transformers rotates int(head width * share) dimensions; we do too, but with a tolerance. If the two would differ, the share is
+// moved to the middle between two dimensions.
 double share_of_dims(double share, int64_t dims, int64_t head_width) {
   const auto width = static_cast<double>(head_width);
-  const bool agree = static_cast<int64_t>(width * share) == dims && static_cast<int64_t>(width * share + 1e-9) == dims;
-  return agree ? share : (static_cast<double>(dims) + 0.5) / width;
+  const bool is_same_in_both = static_cast<int64_t>(width * share) == dims && static_cast<int64_t>(width * share + 1e-9) == dims;
+  return is_same_in_both ? share : (static_cast<double>(dims) + 0.5) / width;
 }
 
 struct RotarySettings {
@@ -74,13 +74,13 @@ struct RotarySettings {
   Tree scaling;  // model.rope_scaling, or null
 };
 
-// Keys of rope_scaling and rope_parameters, which are those of model.rope_scaling. A type has as many of them as it needs.
+// Keys of rope_scaling and rope_parameters, equal to those of model.rope_scaling. Each type uses the first few of them.
 constexpr std::array kScalingKeys = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"};
 
 struct ScalingType {
   const char* name;
   RopeType type;
-  size_t keys;  // of kScalingKeys, from the first
+  size_t keys;  // number of kScalingKeys used
 };
 constexpr std::array kScalingTypes = {ScalingType{"default", RopeType::plain, 0}, ScalingType{"linear", RopeType::linear, 1},
                                       ScalingType{"llama3", RopeType::llama3, kScalingKeys.size()}};
@@ -98,7 +98,7 @@ double positive_number(const json& value, const std::string& where) {
   return value.get<double>();
 }
 
-// model.rope_scaling as rope_scaling or rope_parameters has it; null for plain rotary positions.
+// Returns model.rope_scaling from rope_scaling or rope_parameters; null for plain rotary positions.
 Tree read_rope_scaling(const json& object, const std::string& where) {
   ScalingType type = kScalingTypes[0];
   for (const char* key : {"type", "rope_type"})
@@ -115,7 +115,7 @@ Tree read_rope_scaling(const json& object, const std::string& where) {
   return scaling;
 }
 
-// rope_parameters; before it there was, under keys of the family, the base and the share, and rope_scaling for the rest.
+// Reads rope_parameters. Older files have the base and the share under keys of the family, and rope_scaling for the rest.
 RotarySettings read_rotary(const HfFamily& family, const json& config, const std::string& where) {
   RotarySettings rotary{.share = family.rotary.share != nullptr ? 0.25 : 1};
   const auto read = [&](const json& object, const char* key, const std::string& path, double& to) {
@@ -141,8 +141,8 @@ RotarySettings read_rotary(const HfFamily& family, const json& config, const std
   return rotary;
 }
 
-// Adds to rope_parameters, and writes rope_scaling, which transformers before 5 reads; before 4.43 it called the type "type",
-// knew of linear only, and refused a third key.
+// Adds to rope_parameters, and writes rope_scaling for transformers before 5. Before 4.43 transformers named the type "type",
+// knew only linear, and rejected a third key.
 void write_rope_scaling(RopeType asked, const Tree& settings, nlohmann::ordered_json& config) {
   const ScalingType& type = *std::ranges::find(kScalingTypes, asked, &ScalingType::type);
   if (type.keys == 0) return;
@@ -164,7 +164,7 @@ HasBias read_bias(const json& config, const char* key, HasBias absent, const std
 
 bool is_llama(const HfFamily& family) { return family.heads == HeadKinds::grouped; }
 
-// For going on with a model that has learned already, and a batch that any machine can hold.
+// Settings to continue training a pretrained model, with a batch size that fits any machine.
 void set_training(Tree& recipe) {
   recipe.set("model.global_batch_size", Tree(int64_t{8}));
   recipe.set("model.optim.lr", Tree(1e-5));
@@ -182,7 +182,7 @@ const HfFamily& family_named(const json& config, const std::string& where) {
                   type == config.end() ? "is missing, and a model without one" : json_excerpt(*type), fmt::join(known, ", "));
 }
 
-// Throws if a model of these settings is not one of the family, nor can be imitated by one.
+// UserError if a model of these settings neither belongs to the family nor can be represented by it.
 void require_family(const HfFamily& family, const ModelSettings& model) {
   Settings settings;
   settings.model = model;
@@ -201,7 +201,7 @@ void require_family(const HfFamily& family, const ModelSettings& model) {
         std::ranges::none_of(row.names, [&](const ConfigRow::Name& name) { return tree.find(row.ours)->text() == name.ours; }))
       fail(row.ours, spellings(row, &ConfigRow::Name::ours));
   if (family.heads == HeadKinds::grouped) {
-    // transformers refuses this, though the heads have a width of their own.
+    // transformers rejects this, although the head width is a separate setting.
     if (model.hidden_size % model.num_attention_heads != 0)
       fail("model.num_attention_heads", fmt::format("a number of heads that divides model.hidden_size={}", model.hidden_size));
     return;
@@ -213,7 +213,7 @@ void require_family(const HfFamily& family, const ModelSettings& model) {
          fmt::format("model.hidden_size={} / model.num_attention_heads={}", model.hidden_size, model.num_attention_heads));
 }
 
-// The two settings that tell the families apart; require_family then names whatever else does not fit.
+// Two settings distinguish the families; require_family reports any other mismatch.
 const HfFamily& family_of(const ModelSettings& model) {
   const bool rms = model.normalization == Normalization::rmsnorm, rope = model.position_embedding_type == PositionEmbedding::rope;
   const HfFamily& family = *find_family(rms ? "llama" : rope ? "gpt_neox" : "gpt2");
@@ -291,7 +291,7 @@ HfModel read_hf_config(const std::string& text, const std::string& where) try {
     throw UserError("{}: {}", where, error.what());
   }
   return model;
-} catch (const Failure& failure) {  // the file is the user's to mend
+} catch (const Failure& failure) {  // the user can fix the file
   throw UserError("{}", failure.what());
 }
 

@@ -1,4 +1,4 @@
-// config.json, the settings of a model of transformers, and what it means here.
+// config.json, the settings of a transformers model, and their meaning here.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,25 +11,25 @@ namespace trireme {
 
 enum class HasBias : uint8_t { no, yes };
 
-// A model as both sides see it.
+// A model in both representations.
 struct HfModel {
   const HfFamily* family = nullptr;
   Settings settings;
-  // In their files. Ours have both or none; what is missing on either side is zeros.
+  // Biases in the files of transformers. Our models have all or none; a missing one is zeros.
   HasBias attention_bias = HasBias::yes, mlp_bias = HasBias::yes;
 };
 
-// What to export a model of these settings as. A UserError names the setting that no family has.
+// Returns the transformers model to export these settings as. UserError names the setting that no family supports.
 HfModel hf_model_of(const Settings& settings);
 
 struct ConfigFacts {
-  const char* dtype = "float32";          // as PyTorch names it
-  std::optional<int64_t> end_token = {};  // that ends a document
+  const char* dtype = "float32";          // PyTorch's name
+  std::optional<int64_t> end_token = {};  // end-of-document token
 };
 nlohmann::ordered_json write_hf_config(const HfModel& model, const ConfigFacts& facts);
 
-// UserErrors, beginning with `where`, for text that is not JSON, unknown models, and settings that cannot be had here. The
-// settings that config.json does not know, of the training, are meant for going on with a trained model.
+// UserError, starting with `where`, for text that is not JSON, unknown models, and unsupported settings. The training settings,
+// which config.json does not have, are set to continue training a pretrained model.
 HfModel read_hf_config(const std::string& text, const std::string& where);
 
 }  // namespace trireme

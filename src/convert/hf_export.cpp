@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-// Reads parameters of a checkpoint, and keeps the last one: q, k and v come from the same.
+// Reads parameters of a checkpoint and caches the last one, because q, k and v are in the same parameter.
 class ParameterReader {
  public:
   ParameterReader(const StoredCheckpoint& checkpoint, const ModelSettings& model) : checkpoint_(checkpoint) {
@@ -83,7 +83,7 @@ HfExport::HfExport(StoredCheckpoint checkpoint, const HfExportOptions& options)
         shards_.size() == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards_.size());
 }
 
-// One that cannot be read here goes along as it is.
+// A tokenizer that cannot be read here is exported unchecked.
 void HfExport::check_tokenizer() {
   const RecipeTokenizer named = named_tokenizer(model_.settings.model.tokenizer);
   if (named.kind != RecipeTokenizer::Kind::files) return;

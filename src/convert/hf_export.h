@@ -1,4 +1,4 @@
-// trireme export: a checkpoint as a folder that transformers loads.
+// trireme export: writes a checkpoint as a folder that transformers loads.
 #pragma once
 
 #include <optional>
@@ -11,26 +11,25 @@
 namespace trireme {
 
 struct HfExportOptions {
-  std::optional<DType> dtype = {};          // of the weights; default: as the model was trained
-  int64_t max_shard_bytes = 5'000'000'000;  // a model of more is written as several files
+  std::optional<DType> dtype = {};          // of the weights; no value: the type used in training
+  int64_t max_shard_bytes = 5'000'000'000;  // larger models are split into several files
 };
 
 class HfExport {
  public:
-  // Checks everything that can be checked without reading weights: UserErrors name the setting that transformers has no model
-  // for.
+  // Checks everything except the weights. UserError names the setting that transformers does not support.
   HfExport(StoredCheckpoint checkpoint, const HfExportOptions& options);
 
-  // Fills a new folder, one tensor at a time. It appears under its name when it is whole.
+  // Writes a new folder, one tensor at a time. It appears under its name when complete.
   void write(const std::filesystem::path& output) const;
 
   const HfModel& model() const { return model_; }
   DType dtype() const { return dtype_; }
   int64_t parameters() const;
   int64_t bytes() const;
-  std::vector<std::string> files() const;  // with weights
+  std::vector<std::string> files() const;  // files with weights
   std::string tokenizer() const { return tokenizer_.description; }
-  std::vector<std::string> folded() const;  // a line for each setting that is imitated
+  std::vector<std::string> folded() const;  // one line per setting that transformers represents differently
 
  private:
   struct Shard {

@@ -30,7 +30,7 @@ HfFamily gpt2() {
                  {"n_inner", "model.ffn_hidden_size", nullptr},
                  {"activation_function", "model.activation", "gelu_new", kGelus},
                  {"embd_pdrop", "model.hidden_dropout", 0.1},
-                 {"resid_pdrop", "model.hidden_dropout", 0.1},  // of the two, import takes this one
+                 {"resid_pdrop", "model.hidden_dropout", 0.1},  // import reads this one of the two
                  {"attn_pdrop", "model.attention_dropout", 0.1},
                  {"layer_norm_epsilon", "model.layernorm_epsilon", 1e-5},
                  {"initializer_range", "model.init_method_std", 0.02},

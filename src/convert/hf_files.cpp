@@ -27,7 +27,7 @@ std::string read_config_file(const fs::path& folder) {
   throw UserError("neither model.safetensors nor model.safetensors.index.json is in {}", folder.string());
 }
 
-// Calls use(bits) for `count` elements of `file`, a piece at a time.
+// Calls use(bits) for `count` elements of `file`, reading in pieces.
 template <class Bits, class Use>
 void for_each_element(const File& file, int64_t begin, int64_t count, Use&& use) {
   constexpr int64_t kPiece = 1 << 18;
@@ -45,7 +45,7 @@ void for_each_element(const File& file, int64_t begin, int64_t count, Use&& use)
 float widen_f16(uint16_t bits) {
   const uint32_t sign = uint32_t{bits} >> 15 << 31, exponent = (uint32_t{bits} >> 10) & 31, mantissa = bits & 1023u;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent == 0) {  // zero, or a number below the normal ones: mantissa * 2^-24
+  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24
     const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
     return sign != 0 ? -magnitude : magnitude;
   }
@@ -88,7 +88,7 @@ void HfFiles::add_index(const fs::path& index) {
   }
   std::set<std::string> files;
   for (const auto& [tensor, file] : file_of) {
-    // An index must not lead outside its folder.
+    // An index must not refer to files outside its folder.
     if (file.empty() || file.front() == '.' || file.find('/') != std::string::npos)
       throw UserError("{}: {} is not the name of a file beside it", where, json_excerpt(file));
     if (!files.insert(file).second) continue;

@@ -1,5 +1,5 @@
-// The files of a model of transformers: config.json, and its tensors in model.safetensors or in several files that
-// model.safetensors.index.json lists.
+// The files of a transformers model: config.json, and tensors in model.safetensors or in several files listed in
+// model.safetensors.index.json.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@ namespace trireme {
 
 class HfFiles {
  public:
-  // A folder, or one safetensors file in it. Reads config.json and the headers; UserError for what is not there or does not
-  // belong together, Failure for a damaged file.
+  // Opens a folder, or one safetensors file in it. Reads config.json and the headers. UserError if files are missing or do not
+  // fit together; Failure if a file is damaged.
   explicit HfFiles(const std::filesystem::path& named);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -28,7 +28,7 @@ class HfFiles {
   };
   const std::map<std::string, Place>& tensors() const { return tensors_; }
 
-  // The elements of a tensor, widened. UserError if they are not floating point numbers of 16 or 32 bits.
+  // Reads a tensor as f32. UserError if its elements are not floating-point numbers of 16 or 32 bits.
   static void read(const Place& place, std::span<float> to);
 
  private:
@@ -40,7 +40,7 @@ class HfFiles {
   std::map<std::string, Place> tensors_;
 };
 
-// A number of 16 bits: 1 sign, 5 exponent, 10 mantissa. Every one has an equal f32.
+// Converts an f16 number (1 sign, 5 exponent, 10 mantissa bits) exactly to f32.
 float widen_f16(uint16_t bits);
 
 }  // namespace trireme

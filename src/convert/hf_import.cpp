@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "model.layers.0.norm" without "model."
+// Returns "model.layers.0.norm" without "model.".
 std::string without_prefix(const std::string& name, std::string_view prefix) {
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
@@ -35,7 +35,7 @@ std::vector<CheckpointTensor> checkpoint_tensors(const ModelSettings& model) {
   return tensors;
 }
 
-// Weights that are not numbers would spread to every output.
+// NaN or infinite weights would spread to every output.
 void require_finite(const HfFiles::Place& place, std::span<const float> values) {
   const auto is_bad = [](float value) { return !std::isfinite(value); };
   const auto first = std::ranges::find_if(values, is_bad);
@@ -45,7 +45,7 @@ void require_finite(const HfFiles::Place& place, std::span<const float> values) 
                   first - values.begin());
 }
 
-// A tokenizer with more tokens than the model knows belongs to another model. One that cannot be read here is kept as it is.
+// A tokenizer with more tokens than the model belongs to another model. One that cannot be read here is kept unchecked.
 void require_tokenizer_fits(const fs::path& folder, int64_t vocabulary) {
   int64_t tokens = 0;
   try {
@@ -77,7 +77,7 @@ int64_t HfImport::parameters() const {
 
 const HfFiles::Place* HfImport::find(const std::string& name) const {
   auto found = files_.tensors().find(name);
-  // Where only the stack of blocks was saved, without a head, its names have no prefix.
+  // If only the blocks were saved, without a head, the names have no prefix.
   if (found == files_.tensors().end()) found = files_.tensors().find(without_prefix(name, model_.family->prefix));
   return found == files_.tensors().end() ? nullptr : &found->second;
 }
@@ -106,7 +106,7 @@ void HfImport::find_tensors() {
   }
 }
 
-// A tensor that nobody asked for would change what the model computes.
+// An unused tensor would change what the model computes, so it is an error.
 void HfImport::require_nothing_else() const {
   std::set<std::string> used;
   for (const auto& [ours, pieces] : pieces_)

@@ -1,4 +1,4 @@
-// trireme import: a model of transformers as the folder of a run, with one checkpoint of its weights at step 0.
+// trireme import: converts a transformers model to a run folder with one checkpoint of its weights at step 0.
 #pragma once
 
 #include "convert/hf_files.h"
@@ -9,14 +9,14 @@ namespace trireme {
 
 class HfImport {
  public:
-  // Checks config.json and every tensor's name, shape and type before anything is written.
+  // Checks config.json and the name, shape and type of every tensor before anything is written.
   explicit HfImport(const std::filesystem::path& named);
 
-  // Fills a new folder, one tensor at a time:
+  // Writes a new folder, one tensor at a time:
   //   recipe.yaml                  the model's settings, and model.restore_from_path, which starts training from its weights
   //   checkpoints/step-00000000/   the weights in f32, without optimizer state
-  //   tokenizer/                   the tokenizer files that were found
-  // Returns what was found of the tokenizer.
+  //   tokenizer/                   the tokenizer files found
+  // Returns a description of the tokenizer.
   std::string write(const std::filesystem::path& output) const;
 
   const HfModel& model() const { return model_; }

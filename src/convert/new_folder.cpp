@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 fs::path require_new(const fs::path& path) {
   if (path.empty()) throw UserError("--output must name a folder");
-  fs::path absolute = fs::absolute(path / "").lexically_normal().parent_path();  // without a slash at the end
+  fs::path absolute = fs::absolute(path / "").lexically_normal().parent_path();  // strips a trailing slash
   if (fs::exists(fs::symlink_status(absolute)))
     throw UserError("--output {} is there already and is left as it is; choose another folder", path.string());
   return absolute;
@@ -19,7 +19,7 @@ fs::path require_new(const fs::path& path) {
 
 NewFolder::NewFolder(const fs::path& path)
     : path_(require_new(path)), temporary_(fmt::format("{}.writing.{}", path_.string(), ::getpid())) {
-  remove_tree(temporary_);  // of an earlier process that had our number and was killed
+  remove_tree(temporary_);  // left by a killed process with the same process id
   create_folders(temporary_);
 }
 
@@ -32,7 +32,8 @@ void NewFolder::commit() {
   sync_folder(temporary_);
   require_new(path_);
   rename_or_exchange(temporary_, path_);
-  temporary_.clear();  // whoever took the name in between has become the temporary one, and is not ours to remove
+  temporary_
+      .clear();  // if another process took the name meanwhile, the exchange gave its folder this name; it must not be removed
 }
 
 }  // namespace trireme

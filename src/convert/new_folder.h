@@ -1,4 +1,4 @@
-// A folder that is there whole or not at all: filled under a temporary name beside its place, and renamed at the end.
+// A folder that is created atomically: filled under a temporary name beside its target, and renamed at the end.
 #pragma once
 
 #include <filesystem>
@@ -7,21 +7,21 @@ namespace trireme {
 
 class NewFolder {
  public:
-  // UserError if something has the name already. Makes the temporary folder, PATH.writing.PROCESS.
+  // UserError if the name is taken. Creates the temporary folder, PATH.writing.PROCESS.
   explicit NewFolder(const std::filesystem::path& path);
-  ~NewFolder();  // what was not committed goes
+  ~NewFolder();  // removes the folder unless it was committed
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }            // absolute
-  const std::filesystem::path& temporary() const { return temporary_; }  // to write to
+  const std::filesystem::path& temporary() const { return temporary_; }  // the folder to write to
   void commit();
 
  private:
   std::filesystem::path path_, temporary_;
 };
 
-// The check that a NewFolder makes first, for commands that want to fail before they begin. Returns the absolute path.
+// The constructor's check, for commands that must fail before they start. Returns the absolute path.
 std::filesystem::path require_new(const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -16,7 +16,7 @@ std::string with_layer(std::string_view pattern, int64_t layer) {
   return fmt::format("{}{}{}", pattern.substr(0, star), layer, pattern.substr(star + 1));
 }
 
-// The parameters of a model of the family that has everything its files have: from them the shapes of what we lack are known.
+// Returns the parameters of a model of the family with every optional tensor. They give the shapes of tensors that ours lacks.
 std::map<std::string, ParameterRow> full_table(const HfModel& model) {
   ModelSettings full = model.settings.model;
   full.bias = true;
@@ -88,7 +88,7 @@ class Mapper {
   std::vector<MappedTensor> tensors_;
 };
 
-// to[c, r] = from[r, c], in tiles that stay in the cache.
+// to[c, r] = from[r, c], in tiles that fit the cache.
 void transpose(int64_t rows, int64_t columns, std::span<const float> from, std::span<float> to) {
   constexpr int64_t kTile = 32;
   for (int64_t r0 = 0; r0 < rows; r0 += kTile)
@@ -97,7 +97,7 @@ void transpose(int64_t rows, int64_t columns, std::span<const float> from, std::
         for (int64_t c = c0; c < std::min(c0 + kTile, columns); ++c) to[c * rows + r] = from[r * columns + c];
 }
 
-// to[j, i, ...] = from[i, j, ...] where a[i, j] is a run of `length` elements.
+// to[j, i] = from[i, j], where each entry is a run of `length` elements.
 void exchange_outer(int64_t outer, int64_t inner, int64_t length, std::span<const float> from, std::span<float> to) {
   for (int64_t i = 0; i < outer; ++i)
     for (int64_t j = 0; j < inner; ++j)

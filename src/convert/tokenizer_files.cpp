@@ -20,8 +20,8 @@ constexpr int64_t kMaxTokenizerBytes = int64_t{1} << 28;
 constexpr std::array kFileNames = {"tokenizer.json",  "tokenizer_config.json",   "vocab.json",        "merges.txt",
                                    "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
 
-// Byte-level tokenizers write every byte as one printable character: itself where it is printable in Latin-1, and the characters
-// from U+0100 on for the others, in rising order.
+// Byte-level tokenizers write every byte as one printable character: itself if it is printable in Latin-1, otherwise the
+// characters from U+0100 in ascending order.
 std::string printable(int byte, int& others) {
   const bool itself = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
   const int code = itself ? byte : 256 + others++;
@@ -133,7 +133,7 @@ std::string import_tokenizer(const fs::path& from, const fs::path& to, const fs:
   const auto set = [&](const char* key, const std::string& value) {
     recipe.set(std::string("model.tokenizer.") + key, Tree(value));
   };
-  // A tokenizer.json says how words are cut, too; the two files leave that to who reads them.
+  // A tokenizer.json also records the word pattern; the other two files do not.
   if (!has("tokenizer.json") && has("vocab.json") && has("merges.txt")) {
     set("library", "megatron");
     set("type", "GPT2BPETokenizer");
