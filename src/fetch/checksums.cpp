@@ -40,7 +40,7 @@ Checksums Checksums::read(const std::string& digits_or_path) {
     ++number;
     if (trimmed(line).empty() || line.front() == '#') continue;
     std::string_view name = trimmed(std::string_view(line).substr(std::min<size_t>(64, line.size())));
-    if (name.starts_with('*')) name.remove_prefix(1);  // as sha256sum marks what it read as binary
+    if (name.starts_with('*')) name.remove_prefix(1);  // sha256sum marks files read as binary
     if (name.starts_with("./")) name.remove_prefix(2);
     if (!is_sha256(line.substr(0, 64)) || name.empty())
       throw UserError("{}:{}: expected 64 hexadecimal digits and a name, as sha256sum writes them", digits_or_path, number);

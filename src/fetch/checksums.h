@@ -1,4 +1,4 @@
-// The checksums that files must have: one for one file, or a list as sha256sum writes it.
+// The expected checksums of files: a single one, or a list as sha256sum writes it.
 #pragma once
 
 #include <map>
@@ -8,12 +8,12 @@ namespace trireme {
 
 class Checksums {
  public:
-  Checksums() = default;  // none: every file will do
-  // 64 hexadecimal digits, or the path of a file with lines "DIGITS  name". UserError for anything else.
+  Checksums() = default;  // no expectations
+  // Reads 64 hexadecimal digits, or a file with lines "DIGITS  name". UserError for anything else.
   static Checksums read(const std::string& digits_or_path);
 
-  // For the file of that name: of the whole relative name, or else of its last part. Empty if nothing is asked of it; UserError
-  // if there is a list and the file is not on it.
+  // Returns the checksum for a file name: by the whole relative name, or else by its last part. Empty if none is expected.
+  // UserError if there is a list and the file is not in it.
   std::string of(const std::string& name) const;
   bool for_one_file() const { return !single_.empty(); }
 

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kMaxBackoff = 30, kMaxWait = 120;  // seconds: of our own, and at the request of a server
+constexpr double kMaxBackoff = 30, kMaxWait = 120;  // seconds: our own backoff, and a wait that a server requests
 constexpr int kMaxRestarts = 3;
 
 }  // namespace
@@ -53,7 +53,7 @@ void DownloadItem::open(const Job& job, SourceReader& reader, const std::functio
   if (!partial_)
     partial_ = std::make_unique<PartialFile>(file_.target);
   else if (resume_ != PartialFile::Resume::never)
-    partial_->save();  // what came from the place before this one
+    partial_->save();  // keeps what the previous source sent
   if (source.tool) {
     partial_->begin(file_.remote, options_.chunk_bytes, PartialFile::Resume::never);
     try {
@@ -67,7 +67,7 @@ void DownloadItem::open(const Job& job, SourceReader& reader, const std::functio
     return;
   }
   RemoteFile remote = probed_ ? file_.remote : reader.probe(source.location);
-  // Parts that cannot be shown to be of one file are trusted only when a checksum tells in the end.
+  // Without a validator, parts may be of different files, so they are trusted only if a checksum verifies the result.
   const bool trusted = remote.has_validator() || !file_.sha256.empty();
   if (whole_file_ || !trusted) remote.ranges = false;
   const bool by_checksum = resume_ == PartialFile::Resume::same_file && !remote.has_validator();
@@ -172,7 +172,7 @@ void DownloadItem::reopen(PartialFile::Resume resume) {
   opening_ = {};
 }
 
-// Half of a file from one place and half from another can only be trusted when a checksum tells that they fit.
+// A file assembled from two sources is trusted only if a checksum verifies it.
 void DownloadItem::next_source(const std::string& reason) {
   reasons_.push_back(fmt::format("{}: {}", shown(file_.sources[source_].location), reason));
   whole_file_ = false;

@@ -1,6 +1,6 @@
-// One file that is being brought: which of its places is used, which of its parts are taken, and what to do when one fails.
+// A file being downloaded: which source is used, which parts are assigned, and how failures are handled.
 //
-// take, done and failed are called one at a time, under the lock of the Downloader; run is called without it, by several threads.
+// take, done and failed are called one at a time, under the lock of the Downloader. run is called without the lock, concurrently.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ class DownloadItem {
     size_t source = 0;
     int64_t generation = 0;  // of the partial file
   };
-  std::optional<Job> take(double now);  // nothing that can be done now
+  std::optional<Job> take(double now);  // no value: nothing can be done now
   void run(const Job& job, SourceReader& reader, const std::function<void(int64_t)>& brought);
   void done(const Job& job);
   void failed(const Job& job, const TransferError& error, double now);
@@ -41,9 +41,9 @@ class DownloadItem {
   enum class Stage : uint8_t { to_open, opening, transferring, finishing, ended };
   struct Part {
     enum class State : uint8_t { pending, taken, done } state = State::pending;
-    int failures = 0;  // since it last brought something
+    int failures = 0;  // since it last received bytes
     double not_before = 0;
-    int64_t reached = 0;  // when it last failed
+    int64_t reached = 0;  // bytes reached at the last failure
   };
 
   Job job(Job::Kind kind, size_t chunk = 0) const { return {kind, chunk, epoch_, source_, generation_}; }
@@ -58,12 +58,12 @@ class DownloadItem {
   const DownloadFile file_;
   const DownloadOptions options_;
   Stage stage_ = Stage::to_open;
-  int64_t epoch_ = 0;  // jobs of an earlier one no longer matter
+  int64_t epoch_ = 0;  // jobs of an earlier epoch are ignored
   size_t source_ = 0;
-  bool probed_;  // file_.remote is what the source has now
+  bool probed_;  // file_.remote describes the current source
   bool whole_file_ = false;
   int restarts_ = 0;
-  bool resumed_by_checksum_ = false;  // with nothing but the size to show that the earlier bytes are of this file
+  bool resumed_by_checksum_ = false;  // only the size shows that the earlier bytes are of this file
   PartialFile::Resume resume_ = PartialFile::Resume::same_file;
   Part opening_;
   std::vector<Part> parts_;

@@ -11,9 +11,9 @@
 namespace trireme {
 namespace {
 
-constexpr auto kIdle = std::chrono::milliseconds(20);      // how often a thread without work looks for some
-constexpr auto kRefresh = std::chrono::milliseconds(100);  // how often progress is shown
-constexpr double kSaveSeconds = 2;                         // what a kill may lose
+constexpr auto kIdle = std::chrono::milliseconds(20);      // polling interval of a thread without work
+constexpr auto kRefresh = std::chrono::milliseconds(100);  // interval of progress updates
+constexpr double kSaveSeconds = 2;                         // at most this much work is lost by a kill
 
 DownloadOptions with_stop(DownloadOptions options, const std::atomic<bool>& stop) {
   options.stop = &stop;
@@ -99,7 +99,7 @@ bool Downloader::work_once(SourceReader& reader) {
   return true;
 }
 
-// Saving waits for the disk, so it is done without the lock; a file that ended meanwhile saves nothing.
+// Saving waits for the disk, so it is done without the lock. A file that finished meanwhile saves nothing.
 void Downloader::save_all() {
   std::vector<PartialFile*> files;
   {

@@ -35,8 +35,8 @@ std::optional<RemoteFile> file_there(const fs::path& path) {
   }
 }
 
-// With a checksum that decides; otherwise a file of the same size that is not older than the one at its place is the same, as
-// wget and aws have it.
+// A checksum decides if there is one. Otherwise a file of the same size that is not older than the source is the same, as in wget
+// and aws.
 bool is_same(const fs::path& target, const RemoteFile& remote, const std::string& sha256) {
   const auto there = file_there(target);
   if (!there) return false;
@@ -44,7 +44,7 @@ bool is_same(const fs::path& target, const RemoteFile& remote, const std::string
   return remote.size == there->size && (!remote.modified || *there->modified >= *remote.modified);
 }
 
-// Space that the file has on the disk, which is less than its size while parts are missing.
+// Returns the disk space of the file, which is less than its size while parts are missing.
 int64_t bytes_of_partial(const fs::path& target) {
   std::error_code failed;
   const fs::path path = target.string() + ".partial";
@@ -52,7 +52,7 @@ int64_t bytes_of_partial(const fs::path& target) {
   return failed ? 0 : narrow<int64_t>(size);
 }
 
-// Hosts that did not answer: what is said of one is said once, and none is waited for twice.
+// Hosts that did not answer. Each is reported once and never waited for again.
 class UnreachableHosts {
  public:
   void require_reachable(const Location& location) {
@@ -68,7 +68,7 @@ class UnreachableHosts {
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::string> hosts_;  // root -> what is said
+  std::map<std::string, std::string> hosts_;  // root -> message
 };
 
 RemoteFile probe_patiently(const Location& location, SourceReader& reader, const DownloadOptions& options,
@@ -112,7 +112,7 @@ RemoteFile probe_source(Source& source, const std::string& via, SourceReader& re
   return probe_through_tool(source, options);
 }
 
-// Leaves the first place that has the file at the front of its sources.
+// Moves the first source that has the file to the front of its sources.
 void probe_entry(FetchEntry& entry, const FetchRequest& request, SourceReader& reader, UnreachableHosts& hosts) {
   DownloadFile& file = entry.file;
   if (!file.sha256.empty() && is_same(file.target, {}, file.sha256)) {

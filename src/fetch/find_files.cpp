@@ -15,14 +15,14 @@ namespace fs = std::filesystem;
 
 std::string folder_part(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
-// A glob can only match as deep as it has slashes, unless ** is in it.
+// Returns how deep a glob can match: as many levels as it has slashes, unless it contains **.
 int deepest(std::string_view pattern) {
   if (pattern.find("**") != std::string_view::npos) return 1 << 20;
   return static_cast<int>(std::ranges::count(pattern, '/'));
 }
 
-// The one file that `source` is. Its name is a local of its own, since GCC 12 destroys what a nested braced initializer has made
-// twice when a later part of it throws.
+// Returns the single file of `source`. Its name is a separate local, because GCC 12 destroys members of a nested braced
+// initializer twice if a later member throws.
 std::vector<FoundFile> single_file(Source source) {
   std::string name = file_name_of(source.location);
   std::vector<FoundFile> found(1);
@@ -31,7 +31,7 @@ std::vector<FoundFile> single_file(Source source) {
   return found;
 }
 
-// What links lead to is copied as if it were in their place; so it must be there, and not be a folder that the link is in.
+// Link targets are copied in place of the link, so a link must not dangle or point to a folder that contains it.
 void require_leads_on(const fs::path& link) {
   std::error_code failed;
   const fs::path target = fs::canonical(link, failed);
@@ -92,7 +92,7 @@ std::vector<FoundFile> find_in_store(const Location& location, const std::string
   std::optional<StoreTool> tool;
   std::vector<FoundFile> found;
   for (const RemoteObject& object : list_store(with_path(location, prefix), via, reader, tool)) {
-    if (!object.key.starts_with(prefix) || object.key.ends_with('/')) continue;  // stores mark folders with empty objects
+    if (!object.key.starts_with(prefix) || object.key.ends_with('/')) continue;  // stores represent folders by empty objects
     if (!folder && !glob_matches(pattern, object.key)) continue;
     const std::string name = object.key.substr(root.size());
     require_safe_name(name, shown(location));

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::string_view kSpecial = "*?[";
 
-// Whether `c` is in the set that starts after the [ at the front of `pattern`; takes the set away. A [ without its ] is itself.
+// Returns whether `c` is in the set after the [ at the front of `pattern`, and removes the set. A [ without ] is literal.
 bool take_set(std::string_view& pattern, char c) {
   size_t i = 1;
   const bool negated = i < pattern.size() && pattern[i] == '!';
@@ -36,11 +36,11 @@ std::string literal_prefix_of_glob(std::string_view pattern) {
   return std::string(pattern.substr(0, pattern.find_first_of(kSpecial)));
 }
 
-// Only the last star has to be taken back: whatever the ones before it matched, a longer match of theirs would leave it less.
-// A * that may not grow over a / gives way to the last ** before it.
+// Only the last star needs to backtrack: a longer match of an earlier star would leave less for it. A * that cannot extend over a
+// / falls back to the last ** before it.
 bool glob_matches(std::string_view pattern, std::string_view name) {
   struct Star {
-    std::string_view pattern, name;  // to go on from
+    std::string_view pattern, name;  // where to resume
     bool set = false;
   };
   Star within, across;

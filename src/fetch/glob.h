@@ -1,4 +1,4 @@
-// Patterns of names: * and ? within a part, ** across parts, [a-z] and [!a-z] for one character.
+// Name patterns: * and ? within a part, ** across parts, [a-z] and [!a-z] for one character.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace trireme {
 
 bool is_glob(std::string_view text);
 
-// What every match begins with: all up to the first special character.
+// Returns the literal prefix of a pattern: everything before the first special character.
 std::string literal_prefix_of_glob(std::string_view pattern);
 
 bool glob_matches(std::string_view pattern, std::string_view name);

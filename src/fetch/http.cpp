@@ -38,10 +38,10 @@ struct HttpClient::Handle {
   CURL* easy;
 };
 
-// One request and its answer, as the callbacks see it.
+// One request and its response, as seen by the callbacks.
 struct HttpClient::Exchange {
   std::string address, range, if_range;
-  std::function<bool(const HttpHeaders&)> begin;  // at the first byte or the end of an answer with a body to keep; false: enough
+  std::function<bool(const HttpHeaders&)> begin;  // called before the first byte, or for an empty body; false: stop
   Sink sink;
   const std::atomic<bool>* stop = nullptr;
 
@@ -59,7 +59,7 @@ struct HttpClient::Exchange {
     return !enough;
   }
 
-  // Exceptions must not pass through libcurl, which is C: they wait here.
+  // Exceptions must not cross libcurl, which is C, so they are stored here.
   template <class Call>
   size_t guarded(size_t size, Call&& call) {
     try {
@@ -96,7 +96,7 @@ struct HttpClient::Exchange {
 
 namespace {
 
-// The code inside the error page of a store: <Code>NoSuchKey</Code>.
+// Returns the code in a store's error page: <Code>NoSuchKey</Code>.
 std::string store_code(const std::string& page) {
   const size_t begin = page.find("<Code>"), end = page.find("</Code>");
   if (begin == std::string::npos || end == std::string::npos || end < begin + 6 || end > begin + 80) return {};
@@ -143,7 +143,7 @@ HttpClient::~HttpClient() = default;
 
 void HttpClient::perform(Exchange& exchange) {
   CURL* easy = handle_->easy;
-  curl_easy_reset(easy);  // options only: connections stay open
+  curl_easy_reset(easy);  // resets options only; connections stay open
   exchange.stop = limits_.stop;
   std::array<char, CURL_ERROR_SIZE> detail{};
   const long patience = std::max(1L, std::lround(limits_.timeout_seconds));
@@ -182,16 +182,16 @@ void HttpClient::perform(Exchange& exchange) {
   if (exchange.enough) return;
   if (code != CURLE_OK) throw_curl(code, detail.data());
   if (!exchange.has_body()) throw_status(exchange.headers, exchange.error_page);
-  exchange.start();  // an empty body calls nothing
+  exchange.start();  // an empty body triggers no callback
 }
 
-// A server that gives ranges answers with one byte; from one that does not, only the headers are taken.
+// Requests one byte. A server without range support would send the whole file, so only its headers are read.
 RemoteFile HttpClient::probe(const std::string& address) {
   Exchange exchange{.address = address, .range = "0-0", .begin = [](const HttpHeaders&) { return false; }};
   try {
     perform(exchange);
   } catch (const TransferError&) {
-    // Nothing has a first byte in an empty file.
+    // An empty file has no first byte, so 416 is expected.
     if (exchange.headers.status != 416 || exchange.headers.range_total > 0) throw;
     exchange.headers.range_total = 0;
   }
@@ -203,7 +203,7 @@ void HttpClient::read(const std::string& address, int64_t begin, int64_t end, co
   const bool whole = begin == 0 && end < 0;
   Exchange exchange{.address = address, .sink = sink};
   if (!whole) exchange.range = end < 0 ? fmt::format("{}-", begin) : fmt::format("{}-{}", begin, end - 1);
-  if (!whole && identity.starts_with('"')) exchange.if_range = identity;  // only strong tags may be asked for
+  if (!whole && identity.starts_with('"')) exchange.if_range = identity;  // If-Range needs a strong tag
   exchange.begin = [&](const HttpHeaders& headers) {
     const RemoteFile file = headers.file();
     if (!identity.empty() && !file.identity.empty() && file.identity != identity)

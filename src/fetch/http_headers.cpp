@@ -61,7 +61,7 @@ RemoteFile HttpHeaders::file() const {
 }
 
 std::optional<int64_t> parse_date(const std::string& text) {
-  // strptime knows the names of months in the user's language only, and these are always English.
+  // strptime expects month names in the user's language, but these are always English.
   static constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
   struct tm parts {};
   std::array<char, 4> month{};

@@ -1,4 +1,4 @@
-// The headers of an answer that a download looks at.
+// The response headers that a download uses.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace trireme {
 struct HttpHeaders {
   int status = 0;
   int64_t content_length = -1;
-  int64_t range_first = -1, range_total = -1;  // of Content-Range; -1: not said
+  int64_t range_first = -1, range_total = -1;  // from Content-Range; -1: not given
   std::string etag, last_modified, location;
   double retry_after = 0;  // seconds
 
-  void add_line(std::string_view line);  // a status line starts a new answer
+  void add_line(std::string_view line);  // a status line starts a new response
   RemoteFile file() const;
 };
 

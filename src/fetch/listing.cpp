@@ -23,8 +23,8 @@ int64_t parse_size(std::string_view text) {
   return size;
 }
 
-// What stands between <name> and </name>, the first time; nothing if it is not there. The stores' answers have no attributes on
-// these elements and never nest one in itself.
+// Returns the contents of the first <name> element, or nothing. In the stores' responses these elements have no attributes and
+// are never nested in themselves.
 std::optional<std::string_view> element(std::string_view xml, std::string_view name, size_t* end = nullptr) {
   const std::string open = fmt::format("<{}>", name), close = fmt::format("</{}>", name);
   const size_t begin = xml.find(open);
@@ -62,7 +62,7 @@ std::string text_of(std::string_view xml, std::string_view name) {
   return found ? unescaped(*found) : std::string{};
 }
 
-// The names of the elements differ between S3 and Azure, and only S3 was asked to escape the keys.
+// Element names differ between S3 and Azure, and only S3 is asked to escape keys.
 struct XmlNames {
   std::string_view page, object, key, size, next;
   bool escaped_keys;

@@ -1,4 +1,4 @@
-// Which objects there are: what a glob or a folder of a store means.
+// Lists the objects of a store, for globs and folders.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ struct RemoteObject {
   std::optional<int64_t> modified;  // seconds since 1970
 };
 
-// The objects whose keys start with location.path, over the public interface of the store. TransferError if it does not answer.
+// Returns the objects whose keys start with location.path, using the store's public interface. TransferError if it does not
+// answer.
 std::vector<RemoteObject> list_public_objects(const Location& prefix, HttpClient& client);
 
-// The answers of the three stores, page by page: what is on one, and where the next begins (empty: there is none).
+// Parsers of the three stores' responses: the objects of a page, and where the next page starts (empty: no more).
 struct ObjectPage {
   std::vector<RemoteObject> objects;
   std::string next;

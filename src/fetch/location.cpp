@@ -55,7 +55,7 @@ Location parse_store(const std::string& text, size_t prefix, Scheme scheme) {
     if (end <= container) throw UserError("{}: has no container; expected az://account/container/name", text);
   }
   const std::string root = text.substr(prefix, end - prefix);
-  // Buckets, accounts and containers have no other characters; with them a name could lead to another host.
+  // Names of buckets, accounts and containers have only these characters; others could redirect to another host.
   const auto allowed = [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '.' || c == '_' || c == '/' || c == '$';
   };

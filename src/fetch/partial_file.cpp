@@ -44,7 +44,7 @@ PartialFile::PartialFile(fs::path target)
       file_(open_bytes(bytes_path_)) {}
 
 void PartialFile::begin(const RemoteFile& remote, int64_t chunk_bytes, Resume resume) {
-  const std::lock_guard hash_lock(hash_mutex_);  // always before the other
+  const std::lock_guard hash_lock(hash_mutex_);  // always taken before the other mutex
   const std::unique_lock lock(mutex_);
   ++generation_;
   hash_ = Sha256();
@@ -56,7 +56,7 @@ void PartialFile::begin(const RemoteFile& remote, int64_t chunk_bytes, Resume re
   lay_out(chunk_bytes);
 }
 
-// Anything odd about the earlier state means that there is nothing to go on with.
+// If anything in the saved state is inconsistent, the download starts again.
 bool PartialFile::resume_from_state(const RemoteFile& remote, Resume resume) {
   std::error_code failed;
   if (!remote.ranges || remote.size < 0 || !fs::exists(state_path_, failed)) return false;
@@ -173,7 +173,7 @@ void PartialFile::adopt() {
   chunks_.emplace_back(0, remote_.size, remote_.size);
 }
 
-// The bytes reach the disk before the state that speaks of them.
+// The bytes reach the disk before the state that describes them.
 void PartialFile::save() {
   const std::lock_guard state_lock(state_mutex_);
   if (ended_) return;

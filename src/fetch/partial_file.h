@@ -1,7 +1,7 @@
-// A file on its way. NAME.partial holds its bytes, NAME.partial.json what they are and how far they are, so that a run that was
-// killed at any moment can be gone on with. NAME itself is there only when it is whole.
+// A file that is being downloaded. NAME.partial has its bytes and NAME.partial.json the state, so that a run killed at any moment
+// can be resumed. NAME itself exists only when complete.
 //
-// The file is cut in chunks, each filled from its front by one thread at a time; different chunks may be filled at once.
+// The file is split into chunks. One thread at a time fills a chunk from its front; different chunks are filled concurrently.
 #pragma once
 
 #include <atomic>
@@ -20,50 +20,50 @@
 
 namespace trireme {
 
-// Whether a file of this name is one that we keep while another is on its way.
+// Returns whether this is the name of one of our temporary files.
 bool is_name_of_unfinished(std::string_view name);
 
 class PartialFile {
  public:
-  // Failure if another process is bringing the same file.
+  // Failure if another process is downloading the same file.
   explicit PartialFile(std::filesystem::path target);
 
   enum class Resume : uint8_t {
-    same_file,  // only if it is what the earlier bytes came from
-    same_size,  // from anywhere: a checksum will tell
+    same_file,  // only if the earlier bytes came from the same file
+    same_size,  // from any source; a checksum verifies the result
     never,
   };
-  // Goes on with what is there, or starts anew. A size that is not known, or a place that does not give parts, means one chunk.
+  // Resumes from the saved state, or starts again. A file of unknown size, or a source without range support, has one chunk.
   void begin(const RemoteFile& remote, int64_t chunk_bytes, Resume resume);
 
-  // Every begin has another number. Bytes of an earlier one are refused.
+  // Increases with every begin. Bytes of an earlier generation are rejected.
   int64_t generation() const { return generation_; }
 
   struct Range {
-    int64_t begin, end;  // what a chunk still misses; end -1: until there is no more
+    int64_t begin, end;  // missing bytes of a chunk; end -1: until the end
   };
   size_t chunks() const { return chunks_.size(); }
-  std::optional<Range> missing(size_t chunk, int64_t generation) const;  // nothing: it was begun anew meanwhile
+  std::optional<Range> missing(size_t chunk, int64_t generation) const;  // no value: begin was called meanwhile
   bool has(size_t chunk) const;
   bool complete() const;
   int64_t bytes_done() const;
   RemoteFile remote() const;
 
-  // Takes over what was not known about the file. TransferError if the answer is about another one.
+  // Adds facts about the file that were unknown. TransferError if the response describes another file.
   void learn(const RemoteFile& answer);
-  // False: the chunk was begun anew meanwhile. Failure if the bytes go beyond the chunk, or the disk is full.
+  // Returns false if begin was called meanwhile. Failure if the bytes exceed the chunk or the disk is full.
   bool append(size_t chunk, int64_t generation, std::span<const std::byte> bytes);
   void restart_chunk(size_t chunk, int64_t generation);
-  void end_chunk(size_t chunk, int64_t generation);  // there are no more bytes; fixes a size that was not known
-  void adopt();                                      // the file was filled by another program
+  void end_chunk(size_t chunk, int64_t generation);  // the source has ended; sets a size that was unknown
+  void adopt();                                      // another program has filled the file
 
-  void save();        // what is there now survives a crash
-  void hash_ahead();  // takes the finished chunks at the front into the checksum, unless another thread is at it
+  void save();        // makes the current state survive a crash
+  void hash_ahead();  // hashes the finished chunks at the front, unless another thread does
 
-  std::string finish_hash();           // of all bytes
-  void commit();                       // gives the file its name
-  std::filesystem::path keep_aside();  // gives it the name NAME.mismatch
-  void discard();                      // removes what is there
+  std::string finish_hash();           // over all bytes
+  void commit();                       // renames it to its final name
+  std::filesystem::path keep_aside();  // renames it to NAME.mismatch
+  void discard();                      // removes all files of the download
   const std::filesystem::path& target() const { return target_; }
   const std::filesystem::path& path() const { return bytes_path_; }  // of NAME.partial
 
@@ -82,12 +82,12 @@ class PartialFile {
 
   const std::filesystem::path target_, bytes_path_, state_path_;
   File file_;
-  mutable std::shared_mutex mutex_;  // shared: to write bytes; alone: to change what follows
+  mutable std::shared_mutex mutex_;  // shared: write bytes; exclusive: change the members below
   RemoteFile remote_;
   int64_t chunk_bytes_ = 0;
   std::deque<Chunk> chunks_;
   std::atomic<int64_t> generation_{0};
-  std::mutex state_mutex_;  // what is saved, and when there is nothing more to save
+  std::mutex state_mutex_;  // guards the saved state and ended_
   bool ended_ = false;
   std::mutex hash_mutex_;
   Sha256 hash_;

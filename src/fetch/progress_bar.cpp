@@ -25,7 +25,7 @@ std::string progress_text(const FetchProgress& progress) {
                        100.0 * static_cast<double>(progress.bytes_done) / static_cast<double>(progress.bytes_total),
                        format_bytes(progress.bytes_done), format_bytes(progress.bytes_total));
   else
-    text = format_bytes(progress.bytes_done);  // no place said how much there is
+    text = format_bytes(progress.bytes_done);  // the total size is unknown
   text += fmt::format("  {}/{} files  {:.1f} MB/s", progress.files_done, progress.files, rate / 1e6);
   if (rate > 0 && progress.bytes_total > 0)
     text += fmt::format("  {} left", format_duration(static_cast<double>(missing) / rate));
@@ -60,7 +60,7 @@ void ProgressBar::clear() {
   drawn_ = false;
 }
 
-// A bar that cannot be drawn is no reason to stop.
+// A bar that cannot be drawn is not an error.
 void ProgressBar::write(const std::string& text) const {
   [[maybe_unused]] const ssize_t written = ::write(descriptor_, text.data(), text.size());
 }

@@ -1,4 +1,4 @@
-// The bar below which files come: redrawn in place on a terminal, a line now and then in a log.
+// The progress of downloads: a bar redrawn in place on a terminal, or a line at intervals in a log.
 //
 //   [=========>          ]  47%  7.1 GiB of 15.0 GiB  3/15 files  312.4 MB/s  0:26 left
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Without the bar itself: what stands to its right. MB are 10^6 bytes.
+// Returns the text to the right of the bar. MB are 10^6 bytes.
 std::string progress_text(const FetchProgress& progress);
 
 class ProgressBar {
@@ -21,14 +21,14 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void show(const FetchProgress& progress);
-  void clear();  // takes the bar away
+  void clear();  // removes the bar
 
  private:
   void write(const std::string& text) const;
 
   int descriptor_;
   Terminal terminal_;
-  double shown_at_ = 0;  // seconds of the transfer
+  double shown_at_ = 0;  // elapsed seconds of the transfer
   bool drawn_ = false;
 };
 

@@ -43,7 +43,7 @@ bool is_same(const RemoteFile& local, const RemoteObject& remote) {
   return local.size == remote.size && (!remote.modified || *remote.modified >= *local.modified);
 }
 
-// Uploads entries one after the other until there are none; several threads do so at once.
+// Uploads entries until none is left; several threads run it concurrently.
 class Uploader {
  public:
   Uploader(const PushPlan& plan, const DownloadOptions& options, FetchReport& report)
@@ -66,7 +66,7 @@ class Uploader {
     }
     --working_;
   }
-  void stop() { next_ = plan_.entries.size(); }  // nothing new is begun
+  void stop() { next_ = plan_.entries.size(); }  // no new upload is started
 
   std::atomic<int> working_{0}, files_{0};
   std::atomic<int64_t> bytes_{0};

@@ -1,4 +1,4 @@
-// trireme data push as a library: files of this machine to a store or another folder, those that are missing there or different.
+// trireme data push as a library: uploads files to a store or copies them to a folder, if they are missing there or differ.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 namespace trireme {
 
 struct PushRequest {
-  std::vector<std::string> paths;  // files, folders (all below them) and globs
+  std::vector<std::string> paths;  // files, folders (recursive) and globs
   std::string destination;         // s3://bucket/prefix, gs://..., az://account/container/prefix, or a folder
   std::string via = "auto";        // the tool to use
   DownloadOptions transfer;
@@ -30,7 +30,7 @@ struct PushPlan {
   int64_t bytes_to_push() const;
 };
 
-// For a store: lists what it has and compares. A file is the same if its size is and the store's copy is not older.
+// Lists the store and compares. A file is the same if the size is equal and the store's copy is not older.
 PushPlan plan_push(const PushRequest& request);
 
 FetchReport carry_out(const PushPlan& plan, const DownloadOptions& options,
@@ -38,7 +38,7 @@ FetchReport carry_out(const PushPlan& plan, const DownloadOptions& options,
 
 nlohmann::json to_json(const PushPlan& plan);
 
-// The request as a fetch, for a destination that is a folder of this machine.
+// Returns the request as a fetch, for a destination folder on this machine.
 FetchRequest as_fetch(const PushRequest& request, const Location& folder);
 
 }  // namespace trireme

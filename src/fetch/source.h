@@ -1,4 +1,4 @@
-// A place to read a file from, whatever kind it is: over HTTP, from the file system, or through the tool of a store.
+// A source of a file of any kind: HTTP, the file system, or a store's tool.
 #pragma once
 
 #include <functional>
@@ -14,18 +14,18 @@ namespace trireme {
 
 struct Source {
   Location location;
-  std::optional<StoreTool> tool;  // that has to be used; nothing: its bytes can be read here
+  std::optional<StoreTool> tool;  // the tool to use; no value: read directly
 };
 
-// Reads from sources, one at a time: each thread has its own. A client for HTTP is made when the first source needs it.
+// Reads from sources. Not thread-safe: each thread has its own. The HTTP client is created at the first use.
 class SourceReader {
  public:
   explicit SourceReader(const HttpLimits& limits) : limits_(limits) {}
 
-  // What is there. Not for sources with a tool.
+  // Describes the file. Not for sources with a tool.
   RemoteFile probe(const Location& location);
 
-  // Bytes [begin, end) of it, end -1 for the rest; `identity` is what they must belong to, empty if anything will do.
+  // Reads bytes [begin, end), end -1 for the rest. `identity` is the expected identity of the file; empty: any.
   void read(const Location& location, int64_t begin, int64_t end, const std::string& identity,
             const std::function<void(const RemoteFile&)>& answered, const std::function<void(std::span<const std::byte>)>& sink);
 
@@ -37,7 +37,7 @@ class SourceReader {
   std::unique_ptr<HttpClient> http_;
 };
 
-// What a file of this machine is.
+// Describes a file of this machine.
 RemoteFile local_file(const std::string& path);
 
 }  // namespace trireme

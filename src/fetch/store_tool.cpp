@@ -26,7 +26,7 @@ struct ToolRow {
 constexpr std::array kTools{ToolRow{Kind::s5cmd, "s5cmd", Scheme::s3}, ToolRow{Kind::aws, "aws", Scheme::s3},
                             ToolRow{Kind::gcloud, "gcloud", Scheme::gs}, ToolRow{Kind::azcopy, "azcopy", Scheme::az}};
 
-// azcopy knows blobs by their addresses; the others by s3:// and gs://.
+// azcopy addresses blobs by URL; the others use s3:// and gs://.
 std::string address_for(Kind kind, const Location& location) {
   return kind == Kind::azcopy ? http_address(location) : shown(location);
 }
@@ -37,7 +37,7 @@ std::vector<std::string> copy_arguments(const StoreTool& tool, const std::string
                                         const char* azure_direction) {
   switch (tool.kind) {
     case Kind::s5cmd:
-      return {tool.program, "cp", "--raw", from, to};  // raw: a * in a key is a *
+      return {tool.program, "cp", "--raw", from, to};  // raw: a * in a key is literal
     case Kind::aws:
       return {tool.program, "s3", "cp", "--only-show-errors", from, to};
     case Kind::gcloud:
@@ -91,7 +91,8 @@ int64_t size_of(const nlohmann::json& value) {
   return value.is_string() ? std::stoll(value.get<std::string>()) : value.get<int64_t>();
 }
 
-// "folder/name; LastModifiedTime: 2024-01-02 03:04:05 +0000 GMT; Content Length: 123", in some versions after "INFO: ".
+// Parses "folder/name; LastModifiedTime: 2024-01-02 03:04:05 +0000 GMT; Content Length: 123", in some versions prefixed by "INFO:
+// ".
 std::optional<RemoteObject> parse_azcopy_line(std::string_view line, const std::string& folder) {
   if (line.starts_with("INFO: ")) line.remove_prefix(6);
   constexpr std::string_view kLength = "; Content Length: ", kTime = "; LastModifiedTime: ";
@@ -127,7 +128,7 @@ std::vector<RemoteObject> parse_lines(Kind kind, const std::string& output, cons
   return objects;
 }
 
-// An array of objects, under "Contents" for aws; the names of the fields differ.
+// Parses an array of objects, under "Contents" for aws; field names differ between the tools.
 std::vector<RemoteObject> parse_array(Kind kind, const std::string& output) {
   std::vector<RemoteObject> objects;
   if (trimmed(output).empty()) return objects;
@@ -180,7 +181,7 @@ std::vector<RemoteObject> parse_tool_listing(Kind kind, const std::string& outpu
 
 std::vector<RemoteObject> list_objects(const StoreTool& tool, const Location& prefix, const std::atomic<bool>* stop) {
   const CommandOutput result = run_tool(list_arguments(tool, prefix), stop);
-  // s5cmd and gcloud call an empty list a mistake.
+  // s5cmd and gcloud report an empty listing as an error.
   for (const char* empty : {"no object found", "matched no objects"})
     if (result.status != 0 && result.errors.find(empty) != std::string::npos) return {};
   if (result.status != 0) fail_tool(tool, prefix, result);
