@@ -1,4 +1,4 @@
-// Products and sums of counts that come from a recipe: too large a result is the user's mistake, not a wrapped number.
+// Products and sums of counts from a recipe. An overflow is a user error, not a wrapped number.
 #pragma once
 
 #include <cstdint>

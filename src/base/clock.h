@@ -1,4 +1,4 @@
-// Time. What measures or stamps something takes a Clock, so that tests can turn the hands themselves.
+// Time. Code that measures or timestamps takes a Clock, so that tests can control it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace trireme {
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual double seconds() const = 0;             // since some fixed moment; never goes back: for durations
-  virtual int64_t unix_microseconds() const = 0;  // the time of day: for stamps
+  virtual double seconds() const = 0;             // monotonic, since an arbitrary start; for durations
+  virtual int64_t unix_microseconds() const = 0;  // wall-clock time; for timestamps
 };
 
 const Clock& system_clock();
@@ -25,7 +25,7 @@ class Stopwatch {
   double start_;
 };
 
-// Appends "2024-09-28 01:21:33.241469", in the local time zone.
+// Appends "2024-09-28 01:21:33.241469" in the local time zone.
 void append_local_time(std::string& out, int64_t unix_microseconds);
 
 }  // namespace trireme

@@ -9,11 +9,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "eight bytes are loaded at once, lowest first");
 
-// tables[k][b] is the remainder of byte b followed by k zero bytes, so that eight bytes are taken with eight lookups.
+// tables[k][b] is the remainder of byte b followed by k zero bytes, so that eight lookups process eight bytes.
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 constexpr Tables make_tables() {
-  constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 with its bits reversed
+  constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 bit-reversed
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
     uint32_t remainder = byte;

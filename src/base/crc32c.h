@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// `seed` is the checksum of the bytes before these, so crc32c(b, crc32c(a)) is the checksum of a followed by b.
-// Uses the SSE4.2 instruction where the processor has it.
+// `seed` is the checksum of the preceding bytes, so crc32c(b, crc32c(a)) is the checksum of a followed by b. Uses the SSE4.2
+// instruction if the processor has it.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t seed = 0);
 
 // The same without the instruction.

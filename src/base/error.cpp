@@ -6,7 +6,7 @@ namespace trireme {
 
 void check_failed(const char* file, int line, const std::string& what) {
   const std::string_view path = file;
-  const size_t root = path.rfind("src/");  // where the program was built is nobody's business
+  const size_t root = path.rfind("src/");  // hides the build path
   throw std::logic_error(
       fmt::format("check failed: {} ({}:{})", what, root == std::string_view::npos ? path : path.substr(root), line));
 }

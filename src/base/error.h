@@ -1,5 +1,5 @@
-// How things go wrong. A UserError says what to do and ends the program with status 2; a Failure says what broke and ends it
-// with status 1; a failed CHECK is a bug of ours and says where it is.
+// Error types. A UserError says what to do and exits with status 2. A Failure says what broke and exits with status 1. A failed
+// CHECK is a bug and says where it is.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// The user can fix this: a setting, a path, a file. The text names the key or path, the value, and what would be right.
+// An error that the user can fix: a setting, a path, a file. The text names the key or path, the value, and what to do.
 struct UserError : std::runtime_error {
   using std::runtime_error::runtime_error;
   template <class... Args>
@@ -20,7 +20,7 @@ struct UserError : std::runtime_error {
       : std::runtime_error(fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
-// The world let us down: a full disk, a damaged checkpoint, a peer that left.
+// An error of the environment: a full disk, a damaged checkpoint, a lost peer.
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
   template <class... Args>
@@ -28,7 +28,7 @@ struct Failure : std::runtime_error {
       : std::runtime_error(fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
-// What a user is told of any exception: its text, and of a bug that it is one.
+// Returns the text shown to the user for any exception; a bug is marked as one.
 std::string line_of(const std::exception& error);
 
 [[noreturn]] void check_failed(const char* file, int line, const std::string& what);
@@ -38,7 +38,7 @@ std::string line_of(const std::exception& error);
     if (!(condition)) ::trireme::check_failed(__FILE__, __LINE__, #condition); \
   } while (0)
 
-// For places that are never reached unless there is a bug.
+// For code that is unreachable unless there is a bug.
 #define CHECK_NEVER(what) ::trireme::check_failed(__FILE__, __LINE__, what)
 
 #define CHECK_EQ(a, b)                                                                                           \
@@ -49,7 +49,7 @@ std::string line_of(const std::exception& error);
       ::trireme::check_failed(__FILE__, __LINE__, fmt::format("{} == {} ({} vs {})", #a, #b, check_a, check_b)); \
   } while (0)
 
-// a / b where b must divide a.
+// Returns a / b; b must divide a.
 inline int64_t div_exact(int64_t a, int64_t b) {
   if (b == 0 || a % b != 0) check_failed(__FILE__, __LINE__, fmt::format("{} is not divisible by {}", a, b));
   return a / b;
@@ -58,7 +58,7 @@ inline int64_t div_exact(int64_t a, int64_t b) {
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t round_up(int64_t a, int64_t multiple) { return ceil_div(a, multiple) * multiple; }
 
-// A conversion that must not lose anything.
+// Converts a number; the value must be preserved.
 template <class To, class From>
 To narrow(From value) {
   static_assert(std::is_integral_v<To> && std::is_integral_v<From>);

@@ -6,7 +6,7 @@ namespace trireme {
 enum ExitStatus : int {
   kDone = 0,
   kFailed = 1,               // a Failure, or a bug
-  kUserError = 2,            // a mistake in the request
+  kUserError = 2,            // an error in the user's request
   kStoppedAfterSaving = 75,  // by a signal; the same command with --resume continues. EX_TEMPFAIL of sysexits.h
 };
 

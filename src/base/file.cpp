@@ -94,7 +94,7 @@ void File::resize(int64_t bytes) {
 
 bool File::lock() {
   if (retried([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) == 0) return true;
-  // Network file systems without locks are no reason to stop.
+  // A network file system without locks is not an error.
   if (errno != EWOULDBLOCK && errno != ENOLCK && errno != ENOTSUP && errno != ENOSYS) fail("lock", path_);
   return errno != EWOULDBLOCK;
 }
@@ -105,7 +105,7 @@ void File::sync() {
 
 void File::start_sync(int64_t offset, int64_t bytes) { ::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE); }
 
-// Reads to the end instead of trusting the size, which is 0 for pipes and the files of /proc.
+// Reads to the end instead of trusting the size, which is 0 for pipes and files in /proc.
 std::string read_file(const std::filesystem::path& path, int64_t limit) {
   const File file = File::open(path);
   std::string contents(static_cast<size_t>(std::min(file.size(), limit)) + 1, '\0');
@@ -155,7 +155,7 @@ void create_folders(const std::filesystem::path& folder) {
 
 void sync_folder(const std::filesystem::path& folder) {
   const File file(folder, O_RDONLY | O_DIRECTORY, "open the folder");
-  // Some network file systems have nothing to sync for a folder and say EINVAL.
+  // Some network file systems cannot sync folders and return EINVAL.
   if (retried([&] { return ::fsync(file.descriptor_); }) != 0 && errno != EINVAL) fail("write to disk the folder", folder);
 }
 
@@ -171,7 +171,7 @@ void rename_or_exchange(const std::filesystem::path& from, const std::filesystem
     if (::rename(from.c_str(), to.c_str()) != 0) fail("rename to", to);
   } else if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
     if (errno != EINVAL && errno != ENOSYS) fail("rename to", to);
-    // Network file systems cannot exchange names: there `to` is gone for a moment.
+    // Network file systems cannot exchange names; there `to` is missing for a moment.
     const std::filesystem::path aside = from.string() + ".replaced";
     if (::rename(to.c_str(), aside.c_str()) != 0 || ::rename(from.c_str(), to.c_str()) != 0 ||
         ::rename(aside.c_str(), from.c_str()) != 0)
@@ -183,7 +183,7 @@ void rename_or_exchange(const std::filesystem::path& from, const std::filesystem
 int64_t free_bytes(const std::filesystem::path& folder) {
   struct statvfs status {};
   if (::statvfs(folder.c_str(), &status) != 0) fail("read the free space of", folder);
-  // A file system without a size of its own reports no blocks at all.
+  // A file system without a size reports no blocks.
   if (status.f_blocks == 0) return std::numeric_limits<int64_t>::max();
   return narrow<int64_t>(status.f_bavail * status.f_frsize);
 }

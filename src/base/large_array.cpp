@@ -12,7 +12,7 @@ namespace trireme {
 LargePages::LargePages(size_t bytes) {
   constexpr size_t kPage = size_t{1} << 21;
   bytes_ = (bytes + kPage - 1) / kPage * kPage;
-  // A page more, so that there is an aligned beginning in it; the rest is given back.
+  // Maps one page more, so that an aligned start fits; the rest is unmapped.
   void* mapped = mmap(nullptr, bytes_ + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   const auto address = reinterpret_cast<uintptr_t>(mapped);
@@ -20,7 +20,7 @@ LargePages::LargePages(size_t bytes) {
   begin_ = static_cast<char*>(mapped) + before;
   if (before != 0) munmap(mapped, before);
   munmap(static_cast<char*>(begin_) + bytes_, kPage - before);
-  // Before the first touch; a wish, which the system may not grant. What fills less than half a page is not worth one.
+  // Before the first touch. Only a hint. An array that fills less than half a page does not need one.
   if (2 * bytes >= kPage) madvise(begin_, bytes_, MADV_HUGEPAGE);
 }
 

@@ -1,5 +1,5 @@
-// An array of zeros on large pages, where the system has them: a table that is read all over costs a page walk at almost every
-// look otherwise.
+// A zeroed array on huge pages if the system has them. Random reads of a large table would otherwise cost a page walk almost
+// every time.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Memory in whole large pages, zero, aligned to them.
+// Zeroed memory in whole huge pages, aligned to them.
 class LargePages {
  public:
   LargePages() = default;

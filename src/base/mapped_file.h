@@ -1,5 +1,5 @@
-// Files seen as memory: whole files for reading, and new files of a known size for writing in any order. Both throw a Failure
-// that names the path and the system's reason.
+// Memory-mapped files: whole files for reading, and new files of a known size for writing in any order. Both throw a Failure that
+// names the path and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// A file that is read in place. Opening takes no time however large it is; pages come in when they are touched.
+// A file that is read in place. Opening takes constant time; pages are loaded when they are touched.
 class MappedFile {
  public:
   static MappedFile open(const std::filesystem::path& path);
@@ -32,12 +32,12 @@ class MappedFile {
   std::span<std::byte> bytes_;
 };
 
-// Has the system begin to read the page of a mapped file that holds `at`, without waiting for it: pages that are asked for before
-// the first is touched come from the disk together. A wish; memory that is no file's is left alone.
+// Starts reading the page of a mapped file that contains `at`, without waiting. Pages that are requested before the first is
+// touched are read together. Only a hint; other memory is unaffected.
 void ask_for_page(const std::byte* at);
 
-// A new file whose bytes, zeros at first, are written through memory. Its disk blocks are taken when it is made, so a full disk
-// is a Failure then and not a crash later. Nobody sees it under its name before commit(); dropped without, it leaves nothing.
+// A new, zeroed file that is written through memory. Its disk blocks are allocated at construction, so a full disk is a Failure
+// then and not a crash later. It appears under its name at commit(); without commit() it leaves no file.
 class MappedOutput {
  public:
   static MappedOutput create(const std::filesystem::path& path, int64_t size);
@@ -62,7 +62,7 @@ class MappedOutput {
   int descriptor_ = -1;
 };
 
-// A name beside `path` that no other process uses, on this machine or another, for a file in the making.
+// Returns a temporary name beside `path` that no other process on any machine uses.
 std::filesystem::path partial_name(const std::filesystem::path& path);
 
 }  // namespace trireme

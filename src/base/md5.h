@@ -1,4 +1,4 @@
-// MD5, for names of cache files that other programs choose by it. Not for anything that must resist an attacker.
+// MD5, for cache file names that other programs derive from it. Not secure.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The value in the middle; of an even number of values the mean of the two there.
+// Returns the middle value; for an even number of values, the mean of the two middle ones.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Counter-based random numbers (Philox4x32-10). A draw is a pure function of what is drawn (its key and counter), never of who
-// draws it or how many draws came before, so every layout and every resumed run sees the same numbers.
+// Counter-based random numbers (Philox4x32-10). A draw is a pure function of its key and counter. It does not depend on the rank
+// or on earlier draws, so every layout and every resumed run sees the same numbers.
 #pragma once
 
 #include <array>
@@ -39,9 +39,9 @@ inline std::array<double, 4> normals(const PhiloxBlock& bits) {
   return out;
 }
 
-// The block that holds element `index / 4` of a dropout row: keyed by what is dropped (row = sample and position, column), its
-// site in the model, and the head for attention probabilities. Lane index % 4 belongs to the element; it is kept if
-// its bits are >= dropout_threshold(probability).
+// Returns the block for element `index` of a dropout row. The key is the row (sample and position), the column, the site in
+// the model and, for attention probabilities, the head. Lane index % 4 belongs to the element, which is kept if its bits are >=
+// dropout_threshold(probability).
 constexpr PhiloxBlock dropout_block(uint64_t seed, uint32_t site, int64_t row_key, int64_t index) {
   return philox(seed,
                 {static_cast<uint32_t>(index >> 2), site, static_cast<uint32_t>(row_key), static_cast<uint32_t>(row_key >> 32)});

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// The number after `key` at the start of a line, such as "VmHWM:     12345 kB"; 0 if there is none.
+// Returns the number after `key` at the start of a line, such as "VmHWM:     12345 kB"; 0 if there is none.
 int64_t number_after(const fs::path& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);)
@@ -33,21 +33,21 @@ int64_t number_after(const fs::path& path, const std::string& key) {
 
 int64_t status_kilobytes(const std::string& key) { return number_after("/proc/self/status", key); }
 
-// The number that is all of a file; kNoLimit if there is none, as in "max".
+// Returns the number in a file; kNoLimit if it is not a number, as in "max".
 int64_t number_in(const fs::path& path) {
   std::ifstream file(path);
   int64_t number = 0;
   return file >> number ? number : kNoLimit;
 }
 
-// What is left of a control group's limit. File pages that nobody uses count as taken there and can be had back.
+// Returns what is left of a control group's limit. Unused file pages count as used there but can be reclaimed.
 int64_t left_in_group(const fs::path& limit, const fs::path& taken, const fs::path& statistics) {
   const int64_t most = number_in(limit), now = number_in(taken);
   if (most == kNoLimit || now == kNoLimit) return kNoLimit;
   return std::max<int64_t>(most - now + number_after(statistics, "inactive_file "), 0);
 }
 
-// The tightest limit among the control groups that this process is in, of either version of the interface.
+// Returns the tightest limit among the control groups of this process, for both cgroup versions.
 int64_t left_in_groups() {
   const fs::path root = "/sys/fs/cgroup";
   int64_t left =
@@ -67,7 +67,7 @@ int64_t left_in_groups() {
 
 std::string build_id() {
   std::string id;
-  // The first object is the program itself. A note: its header, a name and what it says, both in words of 4 bytes.
+  // The first object is the program itself. A note has a header, a name and a description, each padded to 4 bytes.
   const auto find = [](dl_phdr_info* object, size_t, void* to) {
     for (int i = 0; i < object->dlpi_phnum; ++i) {
       const ElfW(Phdr)& part = object->dlpi_phdr[i];

@@ -1,4 +1,4 @@
-// What the operating system says about this process.
+// Information from the operating system about this process.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +7,25 @@
 
 namespace trireme {
 
-// A word as a shell takes it back: in quotes where it needs them.
+// Quotes a word for a shell if it needs quotes.
 std::string shell_word(std::string_view word);
 
-// How this process was started, as one line that a shell would take; empty where the system does not tell.
+// Returns the command line of this process, quoted for a shell; empty if unknown.
 std::string command_line();
 
-// What the linker wrote into this program to tell it from every other one; empty where it did not.
+// Returns the linker's build id of this program; empty if there is none.
 std::string build_id();
 
-int64_t resident_bytes();       // memory in use now; 0 where the system does not tell
-int64_t peak_resident_bytes();  // the most so far
+int64_t resident_bytes();       // memory in use now; 0: unknown
+int64_t peak_resident_bytes();  // peak so far
 
-// Memory this process may still take: what the machine has to spare, swap included, or the rest of a container's limit if that is
-// less. 0 where the system does not tell.
+// Returns the memory that this process may still allocate: the machine's available memory including swap, or what is left of a
+// container's limit if that is less. 0 if unknown.
 int64_t available_memory_bytes();
 
 struct MemoryUse {
-  int64_t now = 0, peak = 0;  // resident bytes; 0 where the system does not tell
+  int64_t now = 0, peak = 0;  // resident bytes; 0: unknown
 };
-MemoryUse memory_use();  // both at once, fast enough for every step
+MemoryUse memory_use();  // both values; fast enough to call in every step
 
 }  // namespace trireme

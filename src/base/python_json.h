@@ -1,5 +1,5 @@
-// JSON as Python's json module writes it: ", " and ": " between things, all but ASCII escaped, 1.0 and not 1, NaN and Infinity.
-// For files that are compared as text, hashed, or searched by tools made for Python's output.
+// JSON in the format of Python's json module: ", " and ": " as separators, non-ASCII characters escaped, 1.0 instead of 1, NaN
+// and Infinity. For files that are compared as text, hashed, or read by tools made for Python's output.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,7 @@ namespace trireme {
 
 void append_python_number(std::string& out, double value);
 
-// In one line, or with `indent` spaces per level, as json.dumps(value, indent=indent) has it.
+// Appends one line, or with `indent` spaces per level, equal to json.dumps(value, indent=indent).
 void append_python_json(std::string& out, const nlohmann::json& value, int indent = kOneLine);
 void append_python_json(std::string& out, const nlohmann::ordered_json& value, int indent = kOneLine);
 std::string python_json(const nlohmann::ordered_json& value, int indent = kOneLine);

@@ -1,4 +1,4 @@
-// A queue in one block of memory that grows when it is full and never shrinks, so that a steady state allocates nothing.
+// A queue in one block of memory that grows when full and never shrinks, so that a steady state allocates nothing.
 #pragma once
 
 #include <utility>

@@ -63,7 +63,7 @@ void Sha256::add(std::span<const std::byte> bytes) {
 }
 
 std::string Sha256::finish() {
-  // The message is closed by a one bit, zeros up to eight bytes before the end of a block, and its length in bits.
+  // The padding is a one bit, zeros up to eight bytes before the end of a block, and the length in bits.
   const uint64_t bits = static_cast<uint64_t>(bytes_) * 8;
   std::array<std::byte, 2 * kBlock> tail{};
   tail[0] = std::byte{0x80};
@@ -98,8 +98,8 @@ void Sha256::compress_portable(State& state, const std::byte* blocks, size_t cou
 }
 
 #if defined(__x86_64__)
-// The instructions keep the state as the words ABEF and CDGH and make four rounds with two of them. The words of four rounds lie
-// in one register; those of the last sixteen rounds are all that the next ones are made from.
+// The instructions keep the state as the words ABEF and CDGH, and two of them compute four rounds. One register has the message
+// words of four rounds; the next ones are computed from those of the last sixteen rounds.
 __attribute__((target("sha,sse4.1"))) void Sha256::compress_sha_ni(State& state, const std::byte* blocks, size_t count) {
   const __m128i byte_order = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   auto [a, b, c, d, e, f, g, h] = std::bit_cast<std::array<int, 8>>(state);

@@ -1,4 +1,4 @@
-// SHA-256, of bytes that come in pieces: the checksum that data files are published with.
+// Incremental SHA-256, the checksum published with data files.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@ namespace trireme {
 
 class Sha256 {
  public:
-  enum class Instructions : uint8_t { best, portable };  // best: the processor's own, where it has them
+  enum class Instructions : uint8_t { best, portable };  // best: the processor's instructions, if it has them
   explicit Sha256(Instructions instructions = Instructions::best);
 
   void add(std::span<const std::byte> bytes);
   int64_t bytes() const { return bytes_; }  // added so far
-  std::string finish();                     // 64 lower-case hexadecimal digits; nothing may be added after it
+  std::string finish();                     // 64 lower-case hexadecimal digits; call add no more after it
 
  private:
   using State = std::array<uint32_t, 8>;
@@ -27,12 +27,12 @@ class Sha256 {
 
   static constexpr size_t kBlock = 64;
   State state_;
-  std::array<std::byte, kBlock> pending_{};  // the first bytes_ % kBlock of them wait for the rest of their block
+  std::array<std::byte, kBlock> pending_{};  // the first bytes_ % kBlock bytes of an incomplete block
   int64_t bytes_ = 0;
   Compress compress_;
 };
 
-// Whether the text is 64 hexadecimal digits, in either case.
+// Returns whether the text is 64 hexadecimal digits of either case.
 bool is_sha256(std::string_view text);
 
 }  // namespace trireme

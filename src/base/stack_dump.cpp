@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-// What the signal handler needs; set before the handler is.
+// State of the signal handler; set before the handler is installed.
 std::array<char, 4096> dump_path{};
 pthread_t main_thread;
 
@@ -27,7 +27,7 @@ void write_text(int descriptor, const char* text) {
   [[maybe_unused]] const ssize_t ignored = ::write(descriptor, text, std::strlen(text));
 }
 
-// Uses only what is allowed in a signal handler.
+// Must use only async-signal-safe functions.
 void dump(int signal) {
   if (::pthread_equal(::pthread_self(), main_thread) == 0) {
     ::pthread_kill(main_thread, signal);
@@ -53,7 +53,7 @@ StackDump::StackDump(const std::filesystem::path& path) {
   *std::ranges::copy(text, dump_path.begin()).out = '\0';
   main_thread = ::pthread_self();
   void* frame = nullptr;
-  ::backtrace(&frame, 1);  // loads what it needs, which a handler may not
+  ::backtrace(&frame, 1);  // loads what backtrace needs now, because a handler may not
   struct sigaction action {};
   action.sa_handler = dump;
   action.sa_flags = SA_RESTART;

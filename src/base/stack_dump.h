@@ -1,5 +1,5 @@
-// The stack of a running process on request: SIGUSR1 (which mpirun passes on to all ranks) or SIGQUIT appends that of the main
-// thread to a file, and the process goes on.
+// Dumps the stack of a running process on request: SIGUSR1 (which mpirun forwards to all ranks) or SIGQUIT appends the main
+// thread's stack to a file, and the process continues.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@ namespace trireme {
 
 class StackDump {
  public:
-  // To be made by the main thread; one at a time. The file is made when it is first needed.
+  // Construct on the main thread; only one may exist. The file is created when first needed.
   explicit StackDump(const std::filesystem::path& path);
   ~StackDump();
   StackDump(const StackDump&) = delete;

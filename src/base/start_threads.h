@@ -1,4 +1,4 @@
-// Threads, or one line that says that there are no more.
+// Starts threads; failing to do so is an error of one line.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// Failure if the system gives no thread.
+// Failure if the system cannot start a thread.
 template <class Thread = std::thread, class Work>
 Thread start_thread(Work&& work) {
   try {
@@ -22,8 +22,8 @@ Thread start_thread(Work&& work) {
   }
 }
 
-// Adds `count` threads that each call work(i). If the system does not give them all, calls stop(), which must make those that
-// were started return, joins them and throws a Failure: a thread that is not joined would abort the program.
+// Adds `count` threads that each call work(i). If some cannot be started, calls stop(), which must make the started threads
+// return, joins them and throws a Failure: destroying an unjoined thread would abort the program.
 template <class Thread, class Work, class Stop>
 void start_threads(std::vector<Thread>& threads, int64_t count, const Work& work, const Stop& stop) {
   threads.reserve(static_cast<size_t>(count));

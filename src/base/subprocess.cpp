@@ -30,7 +30,7 @@ constexpr int kPollMilliseconds = 100;
 class Pipe {
  public:
   explicit Pipe(const std::string& program) {
-    // Closed on exec, so that programs started by other threads at this moment do not hold the writing end open.
+    // Closed on exec, so that programs started concurrently by other threads do not hold the writing end open.
     if (::pipe2(ends_.data(), O_CLOEXEC) != 0) fail(program, errno);
   }
   ~Pipe() {
@@ -79,7 +79,7 @@ pid_t spawn(const std::vector<std::string>& arguments, const Pipe& output, const
   return child;
 }
 
-// Waits for the child however this scope is left.
+// Waits for the child on every exit of the scope.
 class Child {
  public:
   explicit Child(pid_t id) : id_(id) {}
@@ -103,7 +103,7 @@ class Child {
   pid_t id_;
 };
 
-// Appends what is there to read; false at the end.
+// Appends the available bytes; returns false at the end.
 bool read_some(int descriptor, std::string& to) {
   std::array<char, 65536> buffer;
   const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());

@@ -1,4 +1,4 @@
-// Other programs: found on PATH, started with a list of arguments and no shell in between, waited for.
+// Runs other programs: finds them on PATH, starts them with an argument list and no shell, waits for them.
 #pragma once
 
 #include <atomic>
@@ -8,17 +8,17 @@
 
 namespace trireme {
 
-// The file that a shell would start for this name; empty if there is none.
+// Returns the file that a shell would start for this name; empty if there is none.
 std::string find_program(const std::string& name);
 
 struct CommandOutput {
-  int status = 0;      // its exit status; 128 + the signal if one ended it
-  std::string output;  // what it wrote to stdout
-  std::string errors;  // the last of what it wrote to stderr
+  int status = 0;      // exit status; 128 + signal number if a signal ended it
+  std::string output;  // its stdout
+  std::string errors;  // the end of its stderr
 };
 
-// Waits for it to end. When `stop` turns true it is asked to (SIGTERM). More than `output_limit` bytes on stdout, and a program
-// that cannot be started, are Failures.
+// Waits for the program to end. If `stop` becomes true, the program receives SIGTERM. Failure if it cannot be started or writes
+// more than `output_limit` bytes to stdout.
 CommandOutput run_command(const std::vector<std::string>& arguments, int64_t output_limit,
                           const std::atomic<bool>* stop = nullptr);
 

@@ -1,4 +1,4 @@
-// What a file descriptor leads to: a terminal, with how many columns and whether in colour, or a file or pipe.
+// What a file descriptor refers to: a terminal, with its columns and colour support, or a file or pipe.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace trireme {
 
 struct Terminal {
-  bool interactive = false;  // a person watches: a line may be drawn again
+  bool interactive = false;  // a terminal on which a line can be redrawn
   bool colour = false;
   int columns = 80;
 };
@@ -16,12 +16,12 @@ struct Terminal {
 // interactive: a terminal that can move its cursor (TERM is not "dumb"). colour: also needs NO_COLOR unset or empty.
 Terminal detect_terminal(int descriptor);
 
-// The width now, for a terminal that may have been resized; `otherwise` where there is none.
+// Returns the current width, since a terminal may be resized; `otherwise` if it is not a terminal.
 int terminal_columns(int descriptor, int otherwise);
 
 enum class Ink : uint8_t { bold, red, green, yellow };
 
-// The text in that ink where `terminal` shows colours, else the text alone.
+// Returns the text in that ink if `terminal` shows colours; otherwise the plain text.
 std::string inked(Ink ink, std::string_view text, const Terminal& terminal);
 
 }  // namespace trireme

@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint32_t kOpen = uint32_t{1} << 31;
 
-// Longer than the gap between two ops of a step, so that a step runs without sleeping in between; shorter than a scheduler's
-// time slice, so that a thread that waits in vain gives its core away.
+// Longer than the gap between two ops of a step, so that threads do not sleep within a step. Shorter than a scheduler's time
+// slice, so that a waiting thread yields its core.
 constexpr std::chrono::microseconds kSpinTime{50};
 
 int usable_cores() {
@@ -32,7 +32,7 @@ void relax() {
 
 // Returns a value of `word` other than `value`: spins for kSpinTime, then sleeps until notified.
 uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t value) {
-  constexpr int kPausesPerCheck = 32;  // of the clock; a pause takes between 10 and 50 ns
+  constexpr int kPausesPerCheck = 32;  // pauses per check of the clock; a pause takes between 10 and 50 ns
   const auto end = std::chrono::steady_clock::now() + kSpinTime;
   do {
     for (int pause = 0; pause < kPausesPerCheck; ++pause) {
@@ -52,7 +52,7 @@ ThreadPool::ThreadPool(int threads) {
   try {
     for (int thread = 1; thread < count; ++thread) workers_.emplace_back([this, thread] { work(thread); });
   } catch (const std::system_error& error) {
-    stop();  // those that are there; a thread that nobody joins would end the program
+    stop();  // joins the started threads; destroying an unjoined thread would end the program
     throw UserError("this machine does not give {} threads ({}); use fewer, trainer.threads or --threads", count, error.what());
   }
 }
@@ -102,7 +102,7 @@ bool ThreadPool::enter() {
 }
 
 void ThreadPool::leave() {
-  if (gate_.fetch_sub(1) == 1) gate_.notify_one();  // closed, and this was the last inside: the caller may sleep
+  if (gate_.fetch_sub(1) == 1) gate_.notify_one();  // closed, and this was the last worker inside: wakes the caller
 }
 
 void ThreadPool::close_and_wait() {

@@ -8,8 +8,8 @@
 namespace trireme {
 namespace {
 
-// One decimal of `value` in the largest unit that keeps it at 1 or more. The comparison is made with the rounded number, so
-// that 999,960 becomes "1.0M" and not "1000.0k".
+// Formats `value` with one decimal in the largest unit that keeps it at 1 or more. Compares the rounded number, so that 999,960
+// becomes "1.0M" and not "1000.0k".
 template <size_t count>
 std::string scaled(double value, double base, const std::array<const char*, count>& units) {
   size_t unit = 0;

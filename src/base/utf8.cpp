@@ -11,11 +11,11 @@ namespace {
 bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
 
 struct Character {
-  size_t length;  // of the character, or of the beginning of one that is all there is
+  size_t length;  // of the character, or of a truncated character at the end
   bool valid;
 };
 
-// The lead byte says how many follow and, in four cases, narrows the first that follows: Unicode table 3-7.
+// The lead byte gives the number of continuation bytes and, in four cases, restricts the first of them: Unicode table 3-7.
 Character character_at(const unsigned char* at, size_t left) {
   const unsigned char lead = at[0];
   if (lead < 0x80) return {1, true};

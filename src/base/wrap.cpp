@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Where to break `line` so that its first part has at most `columns` characters: the position of a space, or npos.
+// Returns where to break `line` so that its first part has at most `columns` characters: the position of a space, or npos.
 size_t break_position(std::string_view line, size_t columns, size_t indent) {
   const size_t first_word = line.find_first_not_of(' ');
   const auto usable = [&](size_t position) {
