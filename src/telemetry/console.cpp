@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <iterator>
 
 #include "base/error.h"
@@ -23,6 +24,11 @@ std::string message_text(Severity severity, std::string_view text, int columns, 
   constexpr int kLabelWidth = 8;  // of "memory  ", "run     " and all other labels
   if (severity == Severity::info) return wrapped(text, columns, kLabelWidth);
   return fmt::format("{} {}", inked(Ink::yellow, "warning:", terminal), text);
+}
+
+void print_message(Severity severity, std::string_view text) {
+  const Terminal terminal = detect_terminal(STDERR_FILENO);
+  std::fputs((message_text(severity, text, terminal.columns, terminal) + "\n").c_str(), stderr);
 }
 
 Console::Console(const ConsoleOptions& options, const Clock& clock) : options_(options), clock_(clock) {

@@ -30,6 +30,10 @@ struct ConsoleOptions {
 // Formats a message: information wrapped to `columns`, a warning in one line that starts with "warning:".
 std::string message_text(Severity severity, std::string_view text, int columns, const Terminal& terminal);
 
+// Shows a message on stderr where there is no Console yet. Output that cannot be written is dropped: it is not a reason to end a
+// run.
+void print_message(Severity severity, std::string_view text);
+
 // Messages may come from any thread. Each line and the bar below it are one write, so concurrent lines do not mix.
 class Console final : public Sink {
  public:

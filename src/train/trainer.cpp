@@ -5,6 +5,7 @@
 #include "base/build_info.h"
 #include "base/process.h"
 #include "comm/control.h"
+#include "train/announcement.h"
 #include "train/batch_ramp.h"
 #include "train/learning_rate.h"
 
@@ -21,45 +22,35 @@ HostBatch view_of(const Batch& batch) {
 
 }  // namespace
 
+Trainer::Trainer(RunRequest request, World& world) : setup_(std::move(request), world), logs_(setup_), tracer_(setup_) {}
+
+void Trainer::announce() { trireme::announce(setup_, logs_); }
+
 RunOutcome Trainer::run(StopSignal& stop) {
-  claim_folder();
+  setup_.claim_folder();
   stop.notice();  // from here on there is a run to resume
-  control_.set_watch({});
-  open_text_log();
+  setup_.control.set_watch({});
+  logs_.open_text_log();
   try {
     announce();
-    start();
-    open_logs();
+    start_run(state_, setup_, logs_);
+    tracer_.set_first_step(state_.first_step);
+    logs_.open(state_.first_step);
     const RunOutcome outcome = train_to_the_end(stop);
     finish(outcome);
     return outcome;
   } catch (const std::exception& error) {
-    close_logs({.outcome = RunOutcome::failed, .steps_done = step_, .reason = error.what()});
+    logs_.close({.outcome = RunOutcome::failed, .steps_done = state_.step, .reason = error.what()});
     throw;
   }
-}
-
-// Of the ranks that read the same tokens one counts their targets.
-bool Trainer::counts_targets() const { return mesh_.tp->rank() == 0 && mesh_.pp->rank() == 0; }
-
-int64_t Trainer::micro_batches_of(int64_t global_batch) const {
-  return div_exact(global_batch, model_.micro_batch_size * mesh_.dp->size());
-}
-
-SamplerLayout Trainer::sampler_layout() const {
-  return {.micro_batch = model_.micro_batch_size,
-          .rank = mesh_.dp->rank(),
-          .size = mesh_.dp->size(),
-          .cut = {.rank = mesh_.cp->rank(), .ranks = mesh_.cp->size()},
-          .documents = documents_};
 }
 
 // Where the host is ahead of the device, the results of a step are read when the next one has been enqueued.
 RunOutcome Trainer::train_to_the_end(const StopSignal& stop) {
   const Stopwatch watch;
   const double limit = settings_.trainer.max_time;
-  const size_t ahead = backend_->runs_ahead() ? 1 : 0;
-  while (step_ < settings_.trainer.max_steps) {
+  const size_t ahead = setup_.backend.runs_ahead() ? 1 : 0;
+  while (state_.step < settings_.trainer.max_steps) {
     const bool out_of_time = limit > 0 && watch.seconds() >= limit;
     const auto reason = start_one_step({.signal = static_cast<double>(stop.number()), .out_of_time = out_of_time ? 1.0 : 0.0});
     const bool validates = due(settings_.trainer.val_check_interval),
@@ -76,49 +67,66 @@ RunOutcome Trainer::train_to_the_end(const StopSignal& stop) {
   return RunOutcome::finished;
 }
 
-std::optional<RunOutcome> Trainer::reason_to_stop(const std::vector<StepVote>& votes) {
-  for (size_t rank = 0; rank < votes.size(); ++rank)
-    if (const int signal = static_cast<int>(votes[rank].signal); signal != 0) {
-      const std::string where = votes.size() > 1 ? fmt::format(" on rank {}", rank) : "";
-      say(fmt::format("{}{}: saving and leaving; start again with --resume to go on", signal_name(signal), where));
-      return RunOutcome::stopped_by_signal;
-    }
-  if (votes[0].out_of_time == 0) return std::nullopt;  // the clock of rank 0 decides
-  say(fmt::format("trainer.max_time is over after {} steps", step_));
-  return RunOutcome::out_of_time;
-}
-
 std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
   if (started_.empty()) last_done_ = system_clock().seconds();
-  control_.set_step(step_);
-  const int64_t global_batch = global_batch_at(model_, consumed_samples_), micro_batches = micro_batches_of(global_batch);
-  const double waited_before = loader_->waited().seconds;
-  const int64_t own_targets = loader_->upcoming_targets(micro_batches);
-  vote.targets = counts_targets() ? static_cast<double>(own_targets) : 0;
-  const std::vector<StepVote>& votes = agreement_.exchange(vote);
+  setup_.control.set_step(state_.step);
+  const int64_t global_batch = global_batch_at(model_, state_.consumed_samples),
+                micro_batches = setup_.micro_batches_of(global_batch);
+  const double waited_before = state_.loader->waited().seconds;
+  const int64_t own_targets = state_.loader->upcoming_targets(micro_batches);
+  vote.targets = setup_.counts_targets() ? static_cast<double>(own_targets) : 0;
+  const std::vector<StepVote>& votes = setup_.agreement.exchange(vote);
   if (const std::optional<RunOutcome> reason = reason_to_stop(votes)) return reason;
-  const StepInput input{.learning_rate = learning_rate(model_.optim, settings_.trainer.max_steps, step_),
+  const StepInput input{.learning_rate = learning_rate(model_.optim, settings_.trainer.max_steps, state_.step),
                         .targets = total_targets(votes),
                         .micro_batches = micro_batches,
-                        .batch = [&](int64_t) { return view_of(loader_->next()); }};
+                        .batch = [&](int64_t) { return view_of(state_.loader->next()); }};
   start_step(input);
-  consumed_samples_ += global_batch;
-  record_.step = step_++;
-  record_.consumed_samples = consumed_samples_;
+  state_.consumed_samples += global_batch;
+  record_.step = state_.step++;
+  record_.consumed_samples = state_.consumed_samples;
   record_.global_batch_size = global_batch;
   record_.tokens = global_batch * model_.encoder_seq_length;
   record_.learning_rate = input.learning_rate;
-  record_.data_wait_seconds = loader_->waited().seconds - waited_before;
-  record_.profiled = is_traced(record_.step) || is_profiled(record_.step);
+  record_.data_wait_seconds = state_.loader->waited().seconds - waited_before;
+  record_.profiled = tracer_.is_traced(record_.step) || tracer_.is_profiled(record_.step);
   started_.push_back(record_);
   record_.validation_loss.reset();
   record_.after_checkpoint = false;
   return std::nullopt;
 }
 
+std::optional<RunOutcome> Trainer::reason_to_stop(const std::vector<StepVote>& votes) {
+  for (size_t rank = 0; rank < votes.size(); ++rank)
+    if (const int signal = static_cast<int>(votes[rank].signal); signal != 0) {
+      const std::string where = votes.size() > 1 ? fmt::format(" on rank {}", rank) : "";
+      logs_.say(fmt::format("{}{}: saving and leaving; start again with --resume to go on", signal_name(signal), where));
+      return RunOutcome::stopped_by_signal;
+    }
+  if (votes[0].out_of_time == 0) return std::nullopt;  // the clock of rank 0 decides
+  logs_.say(fmt::format("trainer.max_time is over after {} steps", state_.step));
+  return RunOutcome::out_of_time;
+}
+
+// Steps that are traced or profiled do not overlap others.
+void Trainer::start_step(const StepInput& input) {
+  const int64_t step = state_.step;
+  set_profiling(tracer_.is_profiled(step) ? Profiling::on : Profiling::off);
+  if (!tracer_.is_traced(step) || tracer_.is_profiled(step)) return state_.engine->start_step(input);
+  finish_steps(0);
+  last_done_ = system_clock().seconds();
+  tracer_.start_traced_step(step, *state_.engine, input);
+}
+
+void Trainer::set_profiling(Profiling wanted) {
+  if (wanted == tracer_.profiling()) return;
+  finish_steps(0);
+  tracer_.set_profiling(wanted);
+}
+
 void Trainer::finish_steps(size_t left) {
   while (started_.size() > left) {
-    const StepResult result = engine_->finish_step();
+    const StepResult result = state_.engine->finish_step();
     StepRecord record = started_.front();
     started_.erase(started_.begin());
     record.step_seconds = result.done_at - std::exchange(last_done_, result.done_at);
@@ -132,24 +140,19 @@ void Trainer::log_step(StepRecord record, const StepResult& result) {
   record.backward_seconds = result.backward_seconds;
   record.skipped = !result.finite;
   record.nonfinite_where = result.nonfinite;
-  const MemoryUse memory = memory_in_use();
+  const MemoryUse memory = setup_.memory_in_use();
   record.memory_bytes = memory.now;
   record.peak_memory_bytes = memory.peak;
-  telemetry_->step(record);
+  logs_.telemetry().step(record);
   if (!result.finite && settings_.trainer.on_nonfinite == OnNonfinite::stop)
     throw Failure("step {}: {}; stopped, because trainer.on_nonfinite=stop", record.step + 1, result.nonfinite);
 }
 
-MemoryUse Trainer::memory_in_use() const {
-  const auto device = backend_->device_memory();
-  return device ? MemoryUse{.now = device->used, .peak = device->used} : memory_use();  // a device's is allocated once
-}
-
 void Trainer::validate() {
-  if (validation_data_ == nullptr) return;
+  if (setup_.validation_data == nullptr) return;
   const Stopwatch watch;
-  const int64_t batches = validation_batches_;
-  Loader loader(*validation_data_, sampler_layout(), 0);
+  const int64_t batches = setup_.validation_batches;
+  Loader loader(*setup_.validation_data, setup_.sampler_layout(), 0);
   int64_t targets = 0;
   const auto next = [&](int64_t) {
     const Batch& batch = loader.next();
@@ -157,43 +160,56 @@ void Trainer::validate() {
     return view_of(batch);
   };
   const double loss_sum =
-      engine_->evaluate({.micro_batches = micro_batches_of(batches * model_.global_batch_size), .batch = next});
-  const auto& votes = agreement_.exchange({.targets = counts_targets() ? static_cast<double>(targets) : 0});
+      state_.engine->evaluate({.micro_batches = setup_.micro_batches_of(batches * model_.global_batch_size), .batch = next});
+  const auto& votes = setup_.agreement.exchange({.targets = setup_.counts_targets() ? static_cast<double>(targets) : 0});
   const double loss = loss_sum / static_cast<double>(total_targets(votes));
-  validation_loss_ = record_.validation_loss = loss;
-  telemetry_->validation({.steps_done = step_, .loss = loss, .batches = batches, .seconds = watch.seconds()});
+  state_.validation_loss = record_.validation_loss = loss;
+  logs_.telemetry().validation({.steps_done = state_.step, .loss = loss, .batches = batches, .seconds = watch.seconds()});
 }
 
 void Trainer::save_checkpoint() {
-  if (writer_ == nullptr || saved_step_ == step_) return;
+  if (state_.writer == nullptr || state_.saved_step == state_.step) return;
   finish_saving();
   try {
-    writer_->snapshot({.step = step_,
-                       .consumed_samples = consumed_samples_,
-                       .validation_loss = validation_loss_,
-                       .commit = kCommit,
-                       .settings = request_.settings_text,
-                       .state = {{"updates", engine_->updates()}}});
-    saved_step_ = step_;
+    state_.writer->snapshot({.step = state_.step,
+                             .consumed_samples = state_.consumed_samples,
+                             .validation_loss = state_.validation_loss,
+                             .commit = kCommit,
+                             .settings = setup_.request.settings_text,
+                             .state = {{"updates", state_.engine->updates()}}});
+    state_.saved_step = state_.step;
     record_.after_checkpoint = true;
   } catch (const JobEnded&) {
     throw;
   } catch (const Failure& failure) {
     // Training goes on: the next checkpoint may find room, and the earlier ones are untouched.
-    warn(failure.what());
+    logs_.warn(failure.what());
   }
 }
 
 void Trainer::finish_saving() {
-  if (writer_ == nullptr) return;
+  if (state_.writer == nullptr) return;
   try {
-    writer_->wait();
+    state_.writer->wait();
   } catch (const JobEnded&) {
     throw;
   } catch (const Failure& failure) {
-    saved_step_ = -1;
-    warn(failure.what());
+    state_.saved_step = -1;
+    logs_.warn(failure.what());
   }
+}
+
+void Trainer::finish(RunOutcome outcome) {
+  save_checkpoint();
+  finish_saving();
+  const bool unsaved = state_.writer != nullptr && state_.saved_step != state_.step;
+  const std::string trouble = unsaved ? fmt::format("the last checkpoint, of step {}, could not be saved", state_.step) : "";
+  const Summary summary = logs_.summarise(outcome, state_);
+  logs_.close({.outcome = unsaved ? RunOutcome::failed : outcome, .steps_done = state_.step, .reason = trouble});
+  if (setup_.is_first()) logs_.report(summary);
+  tracer_.report(logs_);
+  setup_.control.share("reported", "");  // a rank that failed before that would cut it short
+  if (unsaved) throw Failure(trouble);
 }
 
 }  // namespace trireme
