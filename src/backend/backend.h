@@ -9,6 +9,7 @@
 
 #include "backend/ops.h"
 #include "backend/stream.h"
+#include "backend/work_key.h"
 #include "base/clock.h"
 #include "tensor/arena.h"
 
@@ -36,9 +37,9 @@ class Backend {
 #undef TRIREME_DECLARE_SCRATCH
   virtual void set_scratch(Stream stream, Tensor scratch) = 0;  // [bytes] u8; stays the caller's
 
-  // Work on one stream that is enqueued again and again with the same operands; `key` tells it from other such work. A backend
-  // may note what `enqueue` does and do that again without asking.
-  virtual void repeat(Stream, uint64_t /*key*/, const std::function<void()>& enqueue) { enqueue(); }
+  // Work on one stream that is enqueued again and again with the same operands. A backend may record what `enqueue` does and
+  // replay it for every later call with an equal key.
+  virtual void repeat(Stream, const WorkKey& /*key*/, const std::function<void()>& enqueue) { enqueue(); }
   // From now on repeated work is also timed, to find faster ways to do it; they are kept for later runs.
   virtual void tune_repeated_work() {}
 

@@ -14,7 +14,9 @@ class ForwardingBackend : public Backend {
 #undef TRIREME_FORWARD_OP
 
   void set_scratch(Stream stream, Tensor scratch) override { inner_.set_scratch(stream, scratch); }
-  void repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) override { inner_.repeat(stream, key, enqueue); }
+  void repeat(Stream stream, const WorkKey& key, const std::function<void()>& enqueue) override {
+    inner_.repeat(stream, key, enqueue);
+  }
   void tune_repeated_work() override { inner_.tune_repeated_work(); }
   void note_time(Stream stream, double* seconds) override { inner_.note_time(stream, seconds); }
   void read_times() override { inner_.read_times(); }

@@ -52,7 +52,7 @@ class StagedBackend final : public ForwardingBackend {
   void download(Stream stream, Tensor from, void* to) override { inner_.download(on_device(stream), from, to); }
 
   // The host takes part in every step, so that nothing is launched as one, and ops have one stream.
-  void repeat(Stream, uint64_t, const std::function<void()>& enqueue) override { enqueue(); }
+  void repeat(Stream, const WorkKey&, const std::function<void()>& enqueue) override { enqueue(); }
   void tune_repeated_work() override {}
   bool has_room_beside(int64_t, int64_t) const override { return false; }
 

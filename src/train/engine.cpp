@@ -247,7 +247,7 @@ void Engine::optimizer_step() {
 void Engine::start_step(const StepInput& input) {
   CHECK(steps_started_ - steps_finished_ < kStepsAhead);
   begin(input);
-  repeat(kClearing, [&] { grads_->clear(); });
+  repeat({.kind = WorkKind::clear_gradients}, [&] { grads_->clear(); });
   if (fp8_) fp8_->begin_step(backend_);
   run(pipeline(input.micro_batches), input);
   grads_->finished_step();

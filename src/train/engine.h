@@ -51,6 +51,9 @@ struct EngineSettings {
   double gradient_clip = 0;
 };
 
+// Micro-batches with equal keys differ only in their data.
+WorkKey work_key_of(const Action& action, Fp8Scaling scaling);
+
 class Engine {
  public:
   Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas, StepMemory& memory);
@@ -108,11 +111,9 @@ class Engine {
   void forward(const Action& action, Mode mode);
   void backward(const Action& action, WeightProducts when);
   ChunkPass pass_of(const Action& action) const;
-  // Work that is the same in every step; `key` tells it from other such work.
-  static constexpr uint64_t kClearing = ~uint64_t{0};
   bool repeats() const;
   WeightProducts weight_products(ScheduleKind schedule, const Dims& dims) const;
-  void repeat(uint64_t key, const std::function<void()>& work);
+  void repeat(const WorkKey& key, const std::function<void()>& work);
   void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;
   Fp8Scaling choose_scaling(const Action& action);

@@ -4,16 +4,33 @@
 namespace trireme {
 namespace {
 
-// Micro-batches that use the same memory differ in nothing else, but for the first of a step and how FP8 is scaled.
-uint64_t key_of(const Action& action, Fp8Scaling scaling) {
-  uint64_t key =
-      static_cast<uint64_t>(action.kind) << 2 | (action.micro_batch == 0 ? 2 : 0) | (scaling == Fp8Scaling::current ? 1 : 0);
-  for (const int64_t part : {action.chunk, action.slots.batch, action.slots.saved, action.slots.inputs, action.slots.gradients})
-    key = key << 11 | static_cast<uint64_t>(part);
-  return key;
+WorkKind work_kind_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return WorkKind::forward;
+    case ActionKind::forward_only:
+      return WorkKind::forward_only;
+    case ActionKind::backward:
+      return WorkKind::backward;
+    case ActionKind::backward_input:
+      return WorkKind::backward_input;
+    case ActionKind::backward_weight:
+      return WorkKind::backward_weight;
+    default:
+      CHECK_NEVER("p2p sends and receives are not replayed");
+  }
 }
 
 }  // namespace
+
+WorkKey work_key_of(const Action& action, Fp8Scaling scaling) {
+  const auto& [batch, saved, inputs, gradients] = action.slots;  // all rings: one more does not compile
+  return {.kind = work_kind_of(action.kind),
+          .is_first_of_step = action.micro_batch == 0,
+          .scaling = scaling,
+          .chunk = action.chunk,
+          .slots = {batch, saved, inputs, gradients}};
+}
 
 // With the vocabulary cut over ranks, no rank would notice a token outside of all parts.
 void Engine::check_vocabulary(const HostBatch& host) const {
@@ -75,7 +92,7 @@ Fp8Scaling Engine::choose_scaling(const Action& action) {
 // A single rank enqueues the same kernels on the same memory in every step.
 bool Engine::repeats() const { return mesh_.size() == 1 && settings_.model.cuda_graph != CudaGraph::no; }
 
-void Engine::repeat(uint64_t key, const std::function<void()>& work) {
+void Engine::repeat(const WorkKey& key, const std::function<void()>& work) {
   if (!repeats()) return work();
   backend_.repeat(kCompute, key, work);
 }
@@ -93,7 +110,7 @@ void Engine::compute(const Action& action, const StepInput& input) {
   const Fp8Scaling scaling = choose_scaling(action);
   if (fp8_ && repeats()) weights_->make_fp8_copies();  // here, because what is repeated does the same every time
   const Stopwatch watch;
-  repeat(key_of(action, scaling), [&] { enqueue(action); });
+  repeat(work_key_of(action, scaling), [&] { enqueue(action); });
   if (!comes) backward_seconds_ += watch.seconds();
   if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
 }

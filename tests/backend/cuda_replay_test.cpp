@@ -40,7 +40,7 @@ std::vector<float> weight_and_bias_grads(int times, Passes passes) {
   if (passes == Passes::tuned) backend->tune_repeated_work();
   for (int i = 0; i < times; ++i) {
     const auto enqueue = [&] { backend->run(kCompute, op); };
-    passes != Passes::separate ? backend->repeat(kCompute, 1, enqueue) : enqueue();
+    passes != Passes::separate ? backend->repeat(kCompute, WorkKey{.kind = WorkKind::backward_weight}, enqueue) : enqueue();
   }
   std::vector<float> result(static_cast<size_t>(grads.count()));
   backend->download(kCompute, grads, result.data());

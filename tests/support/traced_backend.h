@@ -19,7 +19,7 @@ class TracedBackend final : public ForwardingBackend {
 #undef TRIREME_TRACE_OP
 
   // Every op is seen, also of work that is enqueued again.
-  void repeat(Stream, uint64_t, const std::function<void()>& enqueue) override { enqueue(); }
+  void repeat(Stream, const WorkKey&, const std::function<void()>& enqueue) override { enqueue(); }
   Event record(Stream stream, const char* name) override {
     log_.add({.kind = RecordKind::event, .name = name, .stream = stream});
     return inner_.record(stream, name);

@@ -17,7 +17,7 @@ class TimedBackend final : public ForwardingBackend {
 #undef TRIREME_TIME_OP
 
   // What is launched as one cannot be timed or named op by op.
-  void repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) override {
+  void repeat(Stream stream, const WorkKey& key, const std::function<void()>& enqueue) override {
     if (trace_.tracing() == Tracing::off)
       inner_.repeat(stream, key, enqueue);
     else

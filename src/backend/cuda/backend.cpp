@@ -55,7 +55,7 @@ bool CudaBackend::has_room_beside(int64_t rows, int64_t columns) const {
   return cuda::product_tiles(rows, columns) < 2 * multiprocessors_;  // the last of the rounds fills only a part of them
 }
 
-void CudaBackend::repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) {
+void CudaBackend::repeat(Stream stream, const WorkKey& key, const std::function<void()>& enqueue) {
   if (step_tuning_ && step_tuning_->done()) step_tuning_.reset();
   if (step_tuning_)
     step_tuning_->run(key, this->stream(stream), enqueue);

@@ -47,7 +47,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   int64_t scratch_bytes(const AdamW& op) const override;
   void set_scratch(Stream stream, Tensor scratch) override;
 
-  void repeat(Stream stream, uint64_t key, const std::function<void()>& enqueue) override;
+  void repeat(Stream stream, const WorkKey& key, const std::function<void()>& enqueue) override;
   void tune_repeated_work() override;
 
   void note_time(Stream stream, double* seconds) override;

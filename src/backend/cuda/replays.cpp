@@ -25,7 +25,7 @@ Replays::~Replays() {
     if (replay.graph != nullptr) cudaGraphExecDestroy(replay.graph);
 }
 
-void Replays::run(uint64_t key, cudaStream_t stream, const std::function<void()>& enqueue) {
+void Replays::run(const WorkKey& key, cudaStream_t stream, const std::function<void()>& enqueue) {
   Replay& replay = replays_[key];
   if (!replay.seen) {
     replay.seen = true;

@@ -4,9 +4,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
 #include <functional>
 #include <map>
+
+#include "backend/work_key.h"
 
 namespace trireme::cuda {
 
@@ -20,14 +21,14 @@ class Replays {
   Replays(const Replays&) = delete;
   Replays& operator=(const Replays&) = delete;
 
-  void run(uint64_t key, cudaStream_t stream, const std::function<void()>& enqueue);
+  void run(const WorkKey& key, cudaStream_t stream, const std::function<void()>& enqueue);
 
  private:
   struct Replay {
     bool seen = false;  // libraries load kernels and plans are tuned the first time, which cannot be recorded
     cudaGraphExec_t graph = nullptr;
   };
-  std::map<uint64_t, Replay> replays_;
+  std::map<WorkKey, Replay> replays_;
 };
 
 }  // namespace trireme::cuda

@@ -31,7 +31,7 @@ bool StepTuning::done() {
   return done_;
 }
 
-void StepTuning::run(uint64_t key, cudaStream_t stream, const std::function<void()>& enqueue) {
+void StepTuning::run(const WorkKey& key, cudaStream_t stream, const std::function<void()>& enqueue) {
   Work& work = works_[key];
   if (!work.seen) {  // libraries load kernels and products are tuned alone
     work.seen = true;

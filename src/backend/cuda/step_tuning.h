@@ -14,6 +14,7 @@
 
 #include "backend/choice_trials.h"
 #include "backend/cuda/gemm.h"
+#include "backend/work_key.h"
 
 namespace trireme::cuda {
 
@@ -25,7 +26,7 @@ class StepTuning {
   StepTuning& operator=(const StepTuning&) = delete;
 
   bool done();  // then it is no longer needed: the plans are chosen and kept
-  void run(uint64_t key, cudaStream_t stream, const std::function<void()>& enqueue);
+  void run(const WorkKey& key, cudaStream_t stream, const std::function<void()>& enqueue);
 
  private:
   struct Work {
@@ -48,7 +49,7 @@ class StepTuning {
   void finish();
 
   Gemm& gemm_;
-  std::map<uint64_t, Work> works_;
+  std::map<WorkKey, Work> works_;
   std::set<Product> claimed_;
   std::deque<TimedRun> running_;
   int64_t collected_ = 0;
