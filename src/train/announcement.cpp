@@ -70,7 +70,7 @@ void announce(const RunSetup& setup, RunLogs& logs) {
   logs.say(fmt::format("model   {} parameters: {}, {} wide, {}, vocabulary {} (padded to {}), sequence {}, {}",
                        format_count(static_cast<double>(parameter_count(table))), plural(d.L, "layer"), d.C, plural(d.H, "head"),
                        d.V, d.V_padded, d.T, precision_text(setup.settings)));
-  logs.say(fmt::format("batch   {} a step in micro-batches of {}, {} tokens a step; {}",
+  logs.say(fmt::format("batch   {} per step in micro-batches of {}, {} tokens per step; {}",
                        plural(setup.model.global_batch_size, "sample"), setup.model.micro_batch_size,
                        format_count(static_cast<double>(setup.model.global_batch_size * d.T)),
                        plural(setup.settings.trainer.max_steps, "step")));

@@ -247,7 +247,10 @@ void Engine::optimizer_step() {
 void Engine::start_step(const StepInput& input) {
   CHECK(steps_started_ - steps_finished_ < kStepsAhead);
   begin(input);
-  repeat({.kind = WorkKind::clear_gradients}, [&] { grads_->clear(); });
+  if (repeats())
+    backend_.repeat(kCompute, {.kind = WorkKind::clear_gradients}, [&] { grads_->clear(); });
+  else
+    grads_->clear();
   if (fp8_) fp8_->begin_step(backend_);
   run(pipeline(input.micro_batches), input);
   grads_->finished_step();

@@ -108,12 +108,9 @@ class Engine {
   void add_chunks(Arenas& arenas);
   void run(const Pipeline& pipeline, const StepInput& input);
   void compute(const Action& action, const StepInput& input);
-  void forward(const Action& action, Mode mode);
-  void backward(const Action& action, WeightProducts when);
   ChunkPass pass_of(const Action& action) const;
   bool repeats() const;
   WeightProducts weight_products(ScheduleKind schedule, const Dims& dims) const;
-  void repeat(const WorkKey& key, const std::function<void()>& work);
   void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;
   Fp8Scaling choose_scaling(const Action& action);

@@ -62,22 +62,6 @@ ChunkPass Engine::pass_of(const Action& action) const {
           .weight_grads = action.micro_batch == 0 ? GradSum::replaces : GradSum::adds};
 }
 
-void Engine::forward(const Action& action, Mode mode) {
-  const RankShard& shard = layout_.shard;
-  const ChunkPass pass = pass_of(action);
-  const Tensor input = shard.embeds(action.chunk) ? Tensor{} : messages_->arrived(Direction::forward);
-  const Tensor output = shard.has_head(action.chunk) ? Tensor{} : messages_->outgoing(Direction::forward);
-  chunks_[static_cast<size_t>(action.chunk)].forward(pass, mode, input, output, *weights_, *grads_, scalars_);
-}
-
-void Engine::backward(const Action& action, WeightProducts when) {
-  const RankShard& shard = layout_.shard;
-  const ChunkPass pass = pass_of(action);
-  const Tensor d_output = shard.has_head(action.chunk) ? Tensor{} : messages_->arrived(Direction::backward);
-  const Tensor d_input = shard.embeds(action.chunk) ? Tensor{} : messages_->outgoing(Direction::backward);
-  chunks_[static_cast<size_t>(action.chunk)].backward(pass, when, d_output, d_input, *weights_, *grads_);
-}
-
 // With delayed scaling, the first micro-batch of the first step uses current scaling and the others its scales. Evaluations do
 // not change scales.
 Fp8Scaling Engine::choose_scaling(const Action& action) {
@@ -92,16 +76,11 @@ Fp8Scaling Engine::choose_scaling(const Action& action) {
 // A single rank enqueues the same kernels on the same memory in every step.
 bool Engine::repeats() const { return mesh_.size() == 1 && settings_.model.cuda_graph != CudaGraph::no; }
 
-void Engine::repeat(const WorkKey& key, const std::function<void()>& work) {
-  if (!repeats()) return work();
-  backend_.repeat(kCompute, key, work);
-}
-
 void Engine::compute(const Action& action, const StepInput& input) {
   // The first chunk of a stage uploads the micro-batch.
-  const bool comes = action.kind == ActionKind::forward || action.kind == ActionKind::forward_only;
+  const bool is_forward = action.kind == ActionKind::forward || action.kind == ActionKind::forward_only;
   Event& batch_free = batch_free_[static_cast<size_t>(action.slots.batch)];
-  if (comes && action.chunk == 0) {
+  if (is_forward && action.chunk == 0) {
     backend_.wait(kCopy, batch_free);
     upload_batch(batches_[static_cast<size_t>(action.slots.batch)], input.batch(action.micro_batch));
   }
@@ -110,26 +89,39 @@ void Engine::compute(const Action& action, const StepInput& input) {
   const Fp8Scaling scaling = choose_scaling(action);
   if (fp8_ && repeats()) weights_->make_fp8_copies();  // here, because what is repeated does the same every time
   const Stopwatch watch;
-  repeat(work_key_of(action, scaling), [&] { enqueue(action); });
-  if (!comes) backward_seconds_ += watch.seconds();
+  if (repeats())
+    backend_.repeat(kCompute, work_key_of(action, scaling), [&] { enqueue(action); });
+  else
+    enqueue(action);
+  if (!is_forward) backward_seconds_ += watch.seconds();
   if (action.kind != ActionKind::backward_weight) batch_free = backend_.record(kCompute, "batch_free");
 }
 
 void Engine::enqueue(const Action& action) {
+  const RankShard& shard = layout_.shard;
+  const bool is_first = shard.embeds(action.chunk), is_last = shard.has_head(action.chunk);
+  const ChunkPass pass = pass_of(action);
+  Gpt& chunk = chunks_[static_cast<size_t>(action.chunk)];
+  const auto received = [&](Direction direction, bool is_end) { return is_end ? Tensor{} : messages_->arrived(direction); };
+  const auto to_send = [&](Direction direction, bool is_end) { return is_end ? Tensor{} : messages_->outgoing(direction); };
   memory_.begin(action);
   switch (action.kind) {
     case ActionKind::forward:
-      return forward(action, Mode::training);
-    case ActionKind::forward_only:
-      return forward(action, Mode::evaluation);
+    case ActionKind::forward_only: {
+      const Mode mode = action.kind == ActionKind::forward ? Mode::training : Mode::evaluation;
+      const Tensor input = received(Direction::forward, is_first), output = to_send(Direction::forward, is_last);
+      return chunk.forward(pass, mode, input, output, *weights_, *grads_, scalars_);
+    }
     case ActionKind::backward:
-      return backward(action, weight_products_);
-    case ActionKind::backward_input:
-      return backward(action, WeightProducts::later);
+    case ActionKind::backward_input: {
+      const WeightProducts when = action.kind == ActionKind::backward ? weight_products_ : WeightProducts::later;
+      const Tensor d_output = received(Direction::backward, is_last), d_input = to_send(Direction::backward, is_first);
+      return chunk.backward(pass, when, d_output, d_input, *weights_, *grads_);
+    }
     case ActionKind::backward_weight:
-      return chunks_[static_cast<size_t>(action.chunk)].backward_weight(pass_of(action), *weights_, *grads_);
+      return chunk.backward_weight(pass, *weights_, *grads_);
     default:
-      CHECK_NEVER("a message is no computation");
+      CHECK_NEVER("a send or receive is not a computation");
   }
 }
 

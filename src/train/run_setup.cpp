@@ -101,7 +101,7 @@ void RunSetup::require_run_to_resume() const {
   const ExpManagerSettings& logs = settings.exp_manager;
   if (!logs.resume_if_exists || logs.resume_ignore_no_checkpoint || !checkpoint_steps(folder.checkpoints()).empty()) return;
   const std::string searched = folder.searched().string();
-  throw UserError("{} to resume; leave out --resume, or set exp_manager.resume_ignore_no_checkpoint=true to start anew",
+  throw UserError("{} to resume; leave out --resume, or set exp_manager.resume_ignore_no_checkpoint=true to start over",
                   std::filesystem::exists(searched) ? fmt::format("there is no checkpoint in {}", searched)
                                                     : fmt::format("there is no run {}, so no checkpoint", searched));
 }
@@ -139,7 +139,7 @@ void RunSetup::require_same_mathematics() const {
   const std::string line =
       fmt::format("{} was trained with other settings: {}", folder.path().string(), fmt::join(changed, ", "));
   if (request.changed_settings == ChangedSettings::accepted) return tell(Severity::warning, line);
-  throw UserError("{}; give --changed to go on from its step {} all the same, or name a run of its own with exp_manager.name",
+  throw UserError("{}; give --changed to continue from its step {} all the same, or name a run of its own with exp_manager.name",
                   line, info.step);
 }
 

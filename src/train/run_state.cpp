@@ -28,7 +28,7 @@ bool load_checkpoint_if_there(RunState& state, RunSetup& setup, RunLogs& logs) {
   state.engine->restore_updates(info.state.at("updates").get<int64_t>());
   if (scales == ScalesFound::no) {
     state.engine->forget_scales();
-    logs.warn("FP8 scales start anew: the checkpoint was saved without FP8, or with other settings of it");
+    logs.warn("FP8 scales are reset: the checkpoint was saved without FP8, or with other settings of it");
   }
   state.step = state.saved_step = info.step;
   state.consumed_samples = info.consumed_samples;

@@ -100,7 +100,7 @@ std::optional<RunOutcome> Trainer::reason_to_stop(const std::vector<StepVote>& v
   for (size_t rank = 0; rank < votes.size(); ++rank)
     if (const int signal = static_cast<int>(votes[rank].signal); signal != 0) {
       const std::string where = votes.size() > 1 ? fmt::format(" on rank {}", rank) : "";
-      logs_.say(fmt::format("{}{}: saving and leaving; start again with --resume to go on", signal_name(signal), where));
+      logs_.say(fmt::format("{}{}: saving and leaving; start again with --resume to continue", signal_name(signal), where));
       return RunOutcome::stopped_by_signal;
     }
   if (votes[0].out_of_time == 0) return std::nullopt;  // the clock of rank 0 decides
