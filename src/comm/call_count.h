@@ -1,4 +1,5 @@
-// How far a rank has come in a group: what it has in common with the others, since all make the same calls in the same order.
+// How many calls a rank has begun in a group. All ranks of a group make the same calls in the same order, so the counts of two
+// ranks can be compared.
 #pragma once
 
 #include <cstdint>

@@ -20,11 +20,11 @@ using std::chrono::seconds;
 
 enum Kind : uint8_t { kBeat, kMail, kFailure, kEnd, kAsk, kGoodbye };
 
-constexpr std::chrono::milliseconds kTurn{100};  // how often the thread looks at the clock
+constexpr std::chrono::milliseconds kTurn{100};  // how often the thread checks the clock
 constexpr seconds kBeatEvery{1};
-constexpr seconds kSilent{3};        // heartbeats this late are remarkable
+constexpr seconds kSilent{3};        // silence longer than this is reported
 constexpr seconds kGraceToLeave{5};  // after the job has ended
-constexpr seconds kTimeToSpeak{1};   // for rank 1 where rank 0 is gone
+constexpr seconds kTimeToSpeak{1};   // for rank 1 if rank 0 is gone
 constexpr const char* kAnswer = "missing";
 
 std::string end_text(const JobEnd& end) { return fmt::format("{} {}", end.status, end.line); }
@@ -53,7 +53,7 @@ Control::Control(Company company, LastResort last_resort)
 Control::~Control() {
   if (!thread_.joinable()) return;
   stop_ = true;
-  thread_.join();  // it may still be telling the others how the job ends, which they must hear before the goodbye
+  thread_.join();  // it may still be sending the end of the job, which must precede the goodbye
   for (const int other : living()) send(other, kGoodbye, "");
 }
 
@@ -95,7 +95,7 @@ void Control::run() {
   }
 }
 
-// A process that was stopped (SIGSTOP) for about as long as the others wait may have been given up by them.
+// The other ranks may have given up a process that was stopped (SIGSTOP) for about as long as their timeout.
 void Control::notice_pause(Clock::time_point before) {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
@@ -184,7 +184,7 @@ void Control::handle(int from, const TcpMessage& message) {
   }
 }
 
-// A connection that closes without a goodbye is a process that died.
+// A connection that closes without a goodbye means that its process died.
 void Control::lose(int rank) {
   int64_t step = step_;
   {
@@ -201,7 +201,7 @@ void Control::lose(int rank) {
 
 void Control::send(int to, uint8_t kind, const std::string& text) {
   const std::lock_guard lock(peer(to).sending);
-  peer(to).connection.send({.kind = kind, .text = text});  // one that cannot be reached is noticed where it is read
+  peer(to).connection.send({.kind = kind, .text = text});  // reading from a rank that is gone notices a failed send
 }
 
 void Control::send_beats() {
@@ -293,7 +293,7 @@ std::string Control::missing_here(const std::vector<int>& ranks, const CallCount
 
 std::string Control::missing_text(const std::vector<int>& ranks, const CallCount& call) {
   if (size() == 1) return "";
-  // Heartbeats that were sent after this rank began to wait.
+  // Wait for heartbeats that were sent after this rank began to wait.
   std::this_thread::sleep_for(2 * kBeatEvery);
   if (rank_ == 0) return missing_here(ranks, call);
   if (const auto silence = silence_of(0); silence > kSilent)
@@ -345,13 +345,14 @@ JobEnd Control::settle(const JobEnd& mine, bool is_own) {
     return end_;
   };
   if (rank_ == 0) {
-    // What looks like trouble here may be a rank that died a moment ago.
+    // A failure seen here may be the consequence of a rank that died a moment ago.
     const std::optional<JobEnd> before = known(is_own ? std::chrono::milliseconds(0) : seconds(1));
     declare(mine);
     std::unique_lock lock(mutex_);
-    // A rank that leaves without a word is taken for dead.
+    // The others must be told before this rank exits: a rank that leaves without a message is taken for dead.
     changed_.wait_for(lock, kGraceToLeave, [&] { return others_told_; });
-    const bool is_mine = is_own || !before || before->line.ends_with(mine.line);  // what others found too is told as nobody's
+    // A failure that other ranks found too is printed without a rank's name.
+    const bool is_mine = is_own || !before || before->line.ends_with(mine.line);
     return is_mine ? mine : *before;
   }
   if (const std::optional<JobEnd> before = known(std::chrono::milliseconds(0))) return *before;

@@ -1,12 +1,12 @@
-// The control plane: small messages between rank 0 and every other rank over TCP, beside the data path. The ranks tell each other
-// what is said once (who runs where, the folder of the run, the shards of a checkpoint), see whether the others live, and learn
-// why the job ends. Nothing of it is waited for in a training step.
+// The control plane: small TCP messages between rank 0 and every other rank, separate from the data path. It shares what is
+// exchanged once (who runs where, the folder of the run, the shards of a checkpoint), detects dead ranks, and tells all ranks why
+// the job ends. No training step waits for it.
 //
-//   every second   each rank tells rank 0, and rank 0 everybody, that it lives, its step, and how many calls it has begun in
-//                  each group: from that follows who did not arrive where a rank waits too long
-//   a rank dies    its connection closes; rank 0 says so at once, for the launcher may give the others no more than a second,
-//                  and tells the others; all leave with the same line
-//   a rank fails   it tells rank 0, which tells the others; of several failures the first counts
+//   every second   each rank sends rank 0 a heartbeat: its step and how many calls it has begun in each group. Rank 0 sends them
+//                  on, so that a rank that times out can name the ranks that did not arrive.
+//   a rank dies    its connection closes. Rank 0 prints that at once, because the launcher may give the others only a second, and
+//                  tells the others. All ranks leave with the same line.
+//   a rank fails   it tells rank 0, which tells the others. Of several failures the first counts.
 #pragma once
 
 #include <atomic>
@@ -25,14 +25,14 @@
 
 namespace trireme {
 
-// Whether the process ends by force some seconds after the job has, if whoever computes does not notice.
+// Whether the process exits by force some seconds after the end of the job, in case the computing thread does not notice it.
 enum class LastResort : uint8_t { none, exit_process };
 
 class Control {
  public:
-  Control();                                         // alone
-  Control(Company company, LastResort last_resort);  // of ranks that have met
-  ~Control();  // says goodbye: what happens to this rank from now on is no failure of the job
+  Control();                                         // a job of one rank
+  Control(Company company, LastResort last_resort);  // ranks that have met
+  ~Control();                                        // says goodbye: this rank's exit is not a failure of the job
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
@@ -41,35 +41,35 @@ class Control {
   const std::vector<RankPlace>& places() const { return places_; }  // by rank
   std::string name_of(int rank) const;                              // "rank 3 (node7, process 4711)"
 
-  // Every rank makes these calls in the same order for the same key. They throw JobEnded, also when a rank is silent.
+  // Every rank makes these calls in the same order for the same key. They throw JobEnded, also when a rank stays silent.
   std::vector<std::string> gather(const std::string& key, const std::string& text);  // all texts on rank 0, nothing on the others
-  std::string share(const std::string& key, const std::string& text);                // that of rank 0
-  std::string first_of(const std::string& key, const std::string& text);             // of the lowest rank whose text is not empty
+  std::string share(const std::string& key, const std::string& text);                // the text of rank 0
+  std::string first_of(const std::string& key, const std::string& text);             // of the lowest rank that has one
 
   void set_timeout(std::chrono::seconds timeout);  // how long a rank may be silent while another waits for it
   void set_step(int64_t steps_done) { step_ = steps_done; }
-  // What heartbeats say, and what is done when the job ends; both are called by this object's thread.
+  // `calls` gives the counts that heartbeats carry, `on_end` runs when the job ends. This object's thread calls both.
   void connect(std::function<std::vector<CallCount>()> calls, std::function<void(const JobEnd&)> on_end);
 
-  // Asked by this object's thread, several times a second, until it answers: its answer ends the job on all ranks.
+  // This object's thread calls `watch` several times per second until it returns a value. That value ends the job on all ranks.
   void set_watch(std::function<std::optional<JobEnd>()> watch);
 
-  // Who of `ranks` has begun fewer than `count` calls there, as words: "rank 2 (node7, process 4711) did not arrive".
+  // Names those of `ranks` that have begun fewer calls than `call` says: "rank 2 (node7, process 4711) did not arrive".
   std::string missing_text(const std::vector<int>& ranks, const CallCount& call);
 
   void require_going_on() const;  // throws JobEnded if the job has ended
 
-  // This rank cannot go on. Returns what all ranks leave with: this, or what happened before. `is_own` is false for a failure
-  // that may be a consequence of another rank's.
+  // Reports that this rank cannot continue. Returns what all ranks leave with: `mine`, or an earlier end. `is_own` is false for a
+  // failure that may be a consequence of another rank's.
   JobEnd settle(const JobEnd& mine, bool is_own);
-  bool speaks() const;                // whether this rank is the one that prints
-  void say(const std::string& line);  // prints why the job ends, once, if this rank is that one
-  void wait_for_speaker();            // returns when that one has left, or after some seconds
+  bool speaks() const;                // whether this rank prints why the job ends
+  void say(const std::string& line);  // prints why the job ends, once, if this rank speaks()
+  void wait_for_speaker();            // returns when the rank that speaks has left, or after some seconds
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Beat {
-    int64_t step = -1;  // steps done; -1: none is begun
+    int64_t step = -1;  // steps done; -1: no step has begun
     std::vector<CallCount> calls;
   };
   struct Peer {
@@ -77,7 +77,7 @@ class Control {
     std::mutex sending;
     Clock::time_point heard;
     Beat beat;
-    bool left = false, lost = false;  // after a goodbye, or without one
+    bool left = false, lost = false;  // left: said goodbye; lost: closed without one
   };
 
   void run();
@@ -89,8 +89,8 @@ class Control {
   void ask_watch();
   void notice_pause(Clock::time_point before);
   Clock::duration silence_of(int rank) const;
-  std::vector<int> living() const;  // peers that can be reached
-  bool declare(const JobEnd& end);  // false if it has ended before
+  std::vector<int> living() const;  // ranks that can be reached
+  bool declare(const JobEnd& end);  // false if the job had already ended
   void exit_if_overdue();
   std::string take(int from, const std::string& key);
   std::string missing_here(const std::vector<int>& ranks, const CallCount& call);  // on rank 0
@@ -103,22 +103,22 @@ class Control {
   std::atomic<int64_t> step_ = -1;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank: all others on rank 0, and rank 0 on the others
 
-  mutable std::mutex mutex_;  // of all below, and of what peers were heard to say
+  mutable std::mutex mutex_;  // guards all below, and what peers have sent
   std::condition_variable changed_;
   std::chrono::seconds timeout_{600};
   std::map<std::pair<int, std::string>, std::deque<std::string>> mail_;  // by sender and key
   std::optional<JobEnd> end_;
   Clock::time_point ended_at_;
-  bool others_told_ = false;     // why, on rank 0
-  bool told_by_rank_0_ = false;  // why the job ends: then rank 0 prints it
-  bool rank_0_silent_ = false;   // when this rank had to tell it of a failure
+  bool others_told_ = false;     // on rank 0: the others have been told why the job ends
+  bool told_by_rank_0_ = false;  // rank 0 has told why the job ends, so rank 0 prints it
+  bool rank_0_silent_ = false;   // rank 0 did not answer when this rank reported a failure
   bool has_spoken_ = false;
   std::function<std::vector<CallCount>()> calls_;
   std::function<void(const JobEnd&)> on_end_;
   std::function<std::optional<JobEnd>()> watch_;
-  Clock::time_point quiet_until_{};  // after this process stood still: the others may have left for it and said why
+  Clock::time_point quiet_until_{};  // set after this process was stopped: the others may have left and said why
   std::atomic<bool> stop_ = false;
-  std::thread thread_;  // last, so that it starts with everything above in place
+  std::thread thread_;  // last, so that it starts after all members above are initialised
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// A group that exists only on paper: the step that is recorded before a run finds here what its collectives are and how much
-// memory they will need. A receive returns at once, so that a rank can be recorded alone.
+// A communicator that exchanges nothing. It records which collectives a step calls and how much memory they need. A receive
+// returns at once, so that one rank is recorded without the others.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Writes a call down in a log, if there is one. Groups of one are left out: they exchange nothing.
+// Records calls in a log, if there is one. Groups of one rank are left out, because they exchange nothing.
 class CallLog {
  public:
   CallLog(const char* group, int size, StepLog* log) : group_(group), log_(size > 1 ? log : nullptr) {}
@@ -60,7 +60,7 @@ class CostCommunicator final : public Communicator {
   void exchange(Stream stream, std::span<const Message> messages) override { calls_.add(stream, messages); }
   void barrier(Stream stream) override { calls_.add("barrier", stream, {}, {}); }
 
-  int64_t staging_bytes() const { return staging_; }  // of the pieces of others, while they are summed
+  int64_t staging_bytes() const { return staging_; }  // memory for the other ranks' pieces during a reduction
 
  private:
   void stage(const Tensor& values) {

@@ -8,7 +8,7 @@ DeviceChoice choose_device(const std::vector<DeviceOffer>& offers, int rank) {
   const auto sees_the_same = [](const DeviceOffer& a, const DeviceOffer& b) {
     return a.host == b.host && a.visible == b.visible;
   };
-  const auto place_of = [&](size_t r) {  // among those with the same in view
+  const auto place_of = [&](size_t r) {  // counted among ranks that see the same GPUs
     return static_cast<int>(std::count_if(offers.begin(), offers.begin() + static_cast<std::ptrdiff_t>(r),
                                           [&](const DeviceOffer& other) { return sees_the_same(other, offers[r]); }));
   };

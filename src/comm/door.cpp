@@ -14,14 +14,14 @@ namespace {
 using nlohmann::json;
 
 constexpr uint8_t kGreetingKind = 0, kAnswerKind = 1;
-constexpr size_t kMostGreetingBytes = 64 << 10;  // cores and addresses of a large machine take a tenth of it
+constexpr size_t kMostGreetingBytes = 64 << 10;  // ten times what the cores and addresses of a large machine need
 constexpr size_t kMostAnswerBytes = 1 << 20;
-constexpr std::chrono::seconds kTimeToGreet{10};  // a rank says its greeting as soon as it is connected
-constexpr size_t kMostStrangers = 64;             // at a time
+constexpr std::chrono::seconds kTimeToGreet{10};  // a rank sends its greeting as soon as it is connected
+constexpr size_t kMostStrangers = 64;             // connections without a greeting, at a time
 
 constexpr const char* kKindNames[] = {"silence", "other job", "refused", "welcome"};
 
-// Only a process of the job can give it, so that another program that happens to listen is not taken for rank 0.
+// Only a process of the job can compute this proof, so another program that happens to listen is not taken for rank 0.
 std::string proof_of(const std::string& secret) { return secret_of("answer " + secret); }
 
 json answer_json(DoorAnswer::Kind kind, const std::string& text, const std::string& proof) {

@@ -1,4 +1,4 @@
-// A communicator that passes every call on to another one. Those that add something override before() and after().
+// A communicator that forwards every call to another one. Subclasses override before() and after().
 #pragma once
 
 #include <memory>
@@ -49,7 +49,7 @@ class ForwardingCommunicator : public Communicator {
     int peer = -1;  // of send and receive; the root of a broadcast
     std::span<const Message> messages = {};
 
-    // What the call moves: the larger operand, or all messages.
+    // Bytes that the call moves: those of the larger operand, or of all messages.
     int64_t bytes() const {
       int64_t sum = 0;
       for (const Message& message : messages) sum += message.values.bytes();
@@ -71,7 +71,7 @@ class ForwardingCommunicator : public Communicator {
   std::unique_ptr<Communicator> inner_;
 };
 
-// The same mesh with wrap(name, group) instead of each of its groups.
+// Returns the same mesh with each group replaced by wrap(name, group).
 template <class Wrap>
 Mesh with_wrapped_groups(Mesh mesh, const Wrap& wrap) {
   const auto replace = [&](const char* name, std::unique_ptr<Communicator>& group) {

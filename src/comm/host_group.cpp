@@ -27,7 +27,7 @@ void narrow_to(double& to, double value) { to = value; }
 template <class T>
 void reduce_elements(std::span<const std::byte* const> sources, Reduce reduce, int64_t count, std::byte* to) {
   using Sum = decltype(widen(T{}));
-  constexpr int64_t kBlock = 256;  // sums stay in a near cache while the sources pass
+  constexpr int64_t kBlock = 256;  // the sums stay in L1 while the sources stream through
   const auto element = [&](size_t source, int64_t i) { return widen(reinterpret_cast<const T*>(sources[source])[i]); };
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t block = std::min(kBlock, count - begin);
@@ -118,7 +118,7 @@ HostGroup::Piece HostGroup::piece(const Tensor& whole, int rank) const {
   return {begin(rank), begin(rank + 1) - begin(rank)};
 }
 
-// Everybody's piece comes to me, and mine of the others goes to them.
+// Receives every other rank's part of this rank's piece, and sends each of them this rank's part of theirs.
 void HostGroup::exchange_to_reduce(const Call& call, UnderWay& way) {
   const int64_t own_bytes = piece(call.from, rank_).count * size_of(call.from.dtype);
   way.staging.resize(std::max(way.staging.size(), static_cast<size_t>(own_bytes * size())));

@@ -1,8 +1,9 @@
-// Collectives on host memory, made of messages. Every element is summed by one rank, in f32 or better, in the order of the ranks,
-// so results do not depend on timing and all ranks get the same bits.
+// Collectives on host memory, made of point-to-point messages. Every element is summed by one rank, in f32 or better, in the
+// order of the ranks. So results do not depend on timing, and all ranks get the same bits.
 //
-//   reduce_scatter   rank j gets piece j from everybody and sums         all_gather   everybody sends its piece to everybody
-//   all_reduce       one after the other, in pieces as equal as they come
+//   reduce_scatter   rank j receives piece j from all ranks and sums it
+//   all_gather       every rank sends its piece to all ranks
+//   all_reduce       a reduce_scatter, then an all_gather, in pieces of nearly equal size
 #pragma once
 
 #include <array>
@@ -16,7 +17,8 @@ namespace trireme {
 
 class HostGroup final : public Communicator, public CallGroup {
  public:
-  // `members` are ranks of the transport, rising, this rank among them. `id` tells apart the groups that two ranks share.
+  // `members` are ranks of the transport in rising order and include this rank. `id` distinguishes the groups that two ranks
+  // share.
   HostGroup(std::string name, int id, std::vector<int> members, Transport& transport, Progress& progress);
 
   int rank() const override { return rank_; }
@@ -30,7 +32,7 @@ class HostGroup final : public Communicator, public CallGroup {
   void exchange(Stream stream, std::span<const Message> messages) override;
   void barrier(Stream stream) override;
 
-  // The calls of the progress thread.
+  // Called by the progress thread.
   int id() const override { return id_; }
   Awaited awaited(const Call& call) const override;
   void start(const Call& call) override;
@@ -38,17 +40,17 @@ class HostGroup final : public Communicator, public CallGroup {
   std::string text(const Call& call) const override;
 
  private:
-  // What belongs to the call that a stream has under way.
+  // State of a stream's call in flight.
   struct UnderWay {
     std::vector<Transport::Ticket> tickets;
     std::vector<std::byte> staging;  // pieces of the other ranks, one after the other
-    bool gathering = false;          // of an all_reduce: its second half
+    bool gathering = false;          // an all_reduce is in its all_gather half
   };
   struct Piece {
     int64_t begin = 0, count = 0;  // elements
   };
 
-  void enqueue(const Call& call);  // on the compute stream, which is the caller, it is done on return
+  void enqueue(const Call& call);  // a call on the compute stream is done on return
   UnderWay& under_way(Stream stream) { return under_way_[stream.number()]; }
   int tag(Stream stream) const;
   Piece piece(const Tensor& whole, int rank) const;

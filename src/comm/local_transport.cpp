@@ -20,7 +20,7 @@ Transport::Ticket LocalTransport::send(int to, int tag, std::span<const std::byt
   CHECK(to >= 0 && to < size() && to != rank_);
   const std::lock_guard lock(wire_->mutex);
   wire_->messages[{rank_, to, tag}].emplace_back(bytes.begin(), bytes.end());
-  return next_ticket_++;  // the copy is made, so it is done
+  return next_ticket_++;  // the bytes are already copied, so the send is done
 }
 
 Transport::Ticket LocalTransport::receive(int from, int tag, std::span<std::byte> bytes) {
@@ -31,7 +31,7 @@ Transport::Ticket LocalTransport::receive(int from, int tag, std::span<std::byte
 
 bool LocalTransport::done(Ticket ticket) {
   const std::lock_guard lock(wire_->mutex);
-  // Messages go to those who asked first, whoever is asked about.
+  // Every receive that can be served is served, in the order in which they were posted.
   for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
     auto& queue = wire_->messages[{waiting->from, rank_, waiting->tag}];
     const bool earlier = std::any_of(waiting_.begin(), waiting, [&](const Waiting& other) {

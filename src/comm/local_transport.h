@@ -15,7 +15,7 @@ namespace trireme {
 
 class LocalTransport final : public Transport {
  public:
-  // One for each of `size` ranks, connected with each other.
+  // One transport per rank, connected with each other.
   static std::vector<std::unique_ptr<LocalTransport>> connect(int size);
 
   int rank() const override { return rank_; }
@@ -25,7 +25,7 @@ class LocalTransport final : public Transport {
   bool done(Ticket ticket) override;
 
  private:
-  struct Wire {  // what lies between all ranks
+  struct Wire {  // shared by all ranks
     std::mutex mutex;
     std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>> messages;  // by sender, receiver, tag
     int size = 0;
@@ -41,7 +41,7 @@ class LocalTransport final : public Transport {
   std::shared_ptr<Wire> wire_;
   int rank_;
   Ticket next_ticket_ = 1;
-  std::deque<Waiting> waiting_;  // in the order in which they were asked for
+  std::deque<Waiting> waiting_;  // in the order in which they were posted
 };
 
 }  // namespace trireme

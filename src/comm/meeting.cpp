@@ -21,14 +21,14 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using MeetingClock = std::chrono::steady_clock;
 
-// What follows a welcome: on the way to rank 0, on the way from it.
+// Messages after a welcome: facts go to rank 0, the others come from it.
 enum MeetingKind : uint8_t { kFactsKind = 16, kAllHereKind, kEndKind };
 
-constexpr milliseconds kGlance{50};            // how often connections of those that have come are looked at
+constexpr milliseconds kGlance{50};            // how often the connections of admitted ranks are read
 constexpr seconds kTimeToConnect{2};           // per address and port
 constexpr seconds kTimeToAnswer{3};            // a process that listens and does not answer is not rank 0
-constexpr seconds kTimeToComeBack{3};          // a connection may break; a process that died stays away
-constexpr seconds kTimeForRank0{10};           // beyond the timeout: rank 0 knows who is missing
+constexpr seconds kTimeToComeBack{3};          // to open a broken connection again; a process that died does not
+constexpr seconds kTimeForRank0{10};           // added to the timeout, because rank 0 can name the missing ranks
 constexpr size_t kMostMeetingBytes = 1 << 28;  // the greetings of all ranks
 
 std::string program_text() { return fmt::format("trireme {} ({}), build {:.8}", kVersion, kCommit, build_id()); }
@@ -46,7 +46,7 @@ std::string name_of(const Greeting& greeting) {
 
 json json_of(const JobEnd& end) { return {{"status", end.status}, {"line", end.line}}; }
 
-// Says what is waited for, after 2 s and then every 10 s.
+// Reports what this rank waits for, after 2 s and then every 10 s.
 class Patience {
  public:
   explicit Patience(const MeetingTerms& terms) : terms_(terms) {}
@@ -81,7 +81,7 @@ class Host {
     TcpConnection connection;
     Greeting greeting;
     bool has_come = false;
-    bool differs = false;             // in its recipe; it tells what that is
+    bool differs = false;             // its recipe differs; its facts will follow
     MeetingClock::time_point left{};  // when its connection broke, if it is not open
   };
 
@@ -95,8 +95,8 @@ class Host {
   Door door_;
   const MeetingTerms& terms_;
   Patience patience_{terms_};
-  std::vector<Guest> guests_;  // by rank; the first is rank 0 itself
-  std::string sent_away_;      // the last of the job that was
+  std::vector<Guest> guests_;  // by rank; the first is rank 0
+  std::string sent_away_;      // the last process that was refused, and why
 };
 
 Host::Host(Door door, const Greeting& own, const MeetingTerms& terms) : door_(std::move(door)), terms_(terms) {
@@ -148,7 +148,7 @@ void Host::complain(const Guest& guest, const std::string& facts) const {
                   in.is_array() ? difference_of(terms_.facts, in.get<SharedFacts>()) : "it does not say which");
 }
 
-// A rank speaks only if it was started with another recipe.
+// A rank sends a message only if its recipe differs.
 void Host::look_after_guests() {
   for (Guest& guest : guests_) {
     if (guest.connection.is_open()) {
@@ -193,7 +193,7 @@ Company Host::receive_all() {
 
 // ------------------------------------------------------------------------------------------------------------ the others
 
-// Where rank 0 may be.
+// Where rank 0 may listen.
 struct Where {
   std::vector<std::string> addresses;
   std::vector<int> ports;
@@ -204,7 +204,8 @@ struct Where {
   }
 };
 
-// Greets at one address. Returns a connection to rank 0, which has taken this rank in, or why there is none.
+// Greets the process at one address. Returns a connection to rank 0 if it admitted this rank; otherwise a closed connection, and
+// `answer` says why.
 TcpConnection knock(const std::string& address, int port, const Greeting& own, DoorAnswer& answer) {
   answer = {};
   TcpConnection connection = TcpConnection::try_open(address, port, kTimeToConnect, answer.text);
@@ -226,7 +227,7 @@ TcpConnection knock(const std::string& address, int port, const Greeting& own, D
   return {};
 }
 
-// `recipe` becomes rank 0's digest of it.
+// Sets `recipe` to rank 0's digest of its facts.
 TcpConnection find_rank_0(const Where& where, const Greeting& own, Patience& patience, std::string& recipe) {
   while (true) {
     std::string why;
@@ -238,7 +239,7 @@ TcpConnection find_rank_0(const Where& where, const Greeting& own, Patience& pat
           recipe = answer.text;
           return connection;
         }
-        if (answer.text.size() > why.size()) why = answer.text;  // the longest says most
+        if (answer.text.size() > why.size()) why = answer.text;  // the longest explanation is the most specific
       }
     patience.say([&] { return fmt::format("rank {} is waiting for rank 0 at {}: {}", own.rank, where.text(), why); });
     if (patience.is_over())
@@ -248,7 +249,7 @@ TcpConnection find_rank_0(const Where& where, const Greeting& own, Patience& pat
   }
 }
 
-// Rank 0 prints why the job ends. A launcher that saw this rank leave first might kill it before it has.
+// Rank 0 prints why the job ends. This rank waits for that, because a launcher that sees it exit first might kill rank 0 before.
 [[noreturn]] void leave_after_rank_0(TcpConnection& connection, const json& end) {
   connection.wait_for_one(0, kTimeToAnswer);
   throw JobEnded({.status = end.value("status", 1), .line = end.value("line", ""), .is_said = true});
@@ -277,7 +278,7 @@ Company join(const Where& where, const Greeting& own, const MeetingTerms& terms)
   return company;
 }
 
-// At the first port that is free.
+// Listens at the first port that is free.
 TcpListener listen_at(const Rendezvous& where) {
   for (const int port : where.ports) {
     try {

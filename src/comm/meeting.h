@@ -1,9 +1,9 @@
-// How the ranks of a job come together before anything else is there. Each connects to rank 0 and greets (door.h). When all have
-// come, rank 0 tells everybody who they are. The connections stay: they are the control plane (control.h).
+// How the ranks of a job find each other at the start. Each connects to rank 0 and sends a greeting (door.h). When all are
+// connected, rank 0 sends every rank the list of all. The connections stay open and become the control plane (control.h).
 //
-//   somebody is missing     the one that waits says for whom, after 2 s and then every 10 s, and gives up after the timeout
-//   somebody dies           its connection closes, and the job ends with a line that names it
-//   somebody is different   another recipe, data file or program: the job ends with the name and both values
+//   a rank is missing   the ranks that wait report it after 2 s and then every 10 s, and give up after the timeout
+//   a rank dies         its connection closes, and the job ends with a line that names it
+//   a rank differs      in its recipe, data file or program: the job ends with the name and both values
 #pragma once
 
 #include <functional>
@@ -18,14 +18,14 @@
 
 namespace trireme {
 
-// Why all ranks leave: the one line that is printed, and their exit status.
+// Why all ranks leave: the one line that is printed, and the exit status.
 struct JobEnd {
   int status = kFailed;
   std::string line;
-  bool is_said = false;  // rank 0 prints it
+  bool is_said = false;  // rank 0 prints the line
 };
 
-// What waiting for another rank throws when there is no job any more: nothing to go on from.
+// Thrown by every wait for another rank once the job has ended. The caller cannot continue.
 struct JobEnded : Failure {
   explicit JobEnded(JobEnd job_end) : Failure("{}", job_end.line), end(std::move(job_end)) {}
   JobEnd end;
@@ -34,13 +34,13 @@ struct JobEnded : Failure {
 // Rows that must be equal on all ranks, such as {"model.seed", "1234"}.
 using SharedFacts = std::vector<std::pair<std::string, std::string>>;
 
-// "model.seed=2 (rank 0: 1)", with the number of further rows that differ; empty if none does.
+// "model.seed=2 (rank 0: 1)", with the number of further rows that differ; empty if all are equal.
 std::string difference_of(const SharedFacts& of_rank_0, const SharedFacts& of_other);
 
 struct MeetingTerms {
   std::chrono::seconds timeout{600};
-  SharedFacts facts;                               // empty: not known, and not compared
-  std::function<void(const std::string&)> notice;  // takes one line for the terminal; none: stderr
+  SharedFacts facts;                               // empty: unknown, and not compared
+  std::function<void(const std::string&)> notice;  // called with one line for the terminal; empty: stderr is used
 };
 
 // The ranks of a job that have met.
@@ -53,10 +53,10 @@ struct Company {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// Rank 0 waits where the environment says. `own` has what the greeting says of data connections.
+// Rank 0 listens where the environment says. The caller fills in the addresses and port of `own`.
 Company meet(const Rendezvous& where, const Greeting& own, const MeetingTerms& terms);
 
-// Rank 0 waits at a port of its choice, which `share` (gives every rank the text of rank 0) tells the others.
+// Rank 0 listens at a port of its choice. `share`, which returns rank 0's text on every rank, tells it to the others.
 using ShareText = std::function<std::string(const std::string&)>;
 Company meet(int rank, int size, Reach reach, const ShareText& share, const MeetingTerms& terms);
 

@@ -14,7 +14,7 @@ std::vector<int> ranks_along(const MeshShape& shape, MeshDirection direction, in
   const bool joined = direction == MeshDirection::dp_cp;
   const auto which = static_cast<size_t>(joined ? MeshDirection::cp : direction);
   const int size = joined ? shape.cp * shape.dp : sizes[which];
-  int stride = 1;  // of neighbours in this direction
+  int stride = 1;  // between neighbours in this direction
   for (size_t faster = 0; faster < which; ++faster) stride *= sizes[faster];
   const int place = rank / stride % size;
   std::vector<int> ranks;

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Counts of MPI are ints, so that longer messages go in parts.
+// MPI counts are ints, so longer messages are sent in parts.
 constexpr size_t kLongest = size_t{1} << 30;
 
 void check(int status, const char* what) {
@@ -56,7 +56,7 @@ MpiTransport::MpiTransport() {
 }
 
 MpiTransport::~MpiTransport() {
-  // Ranks that wait for this one would wait for ever.
+  // Without the abort, ranks that wait for this one would wait for ever.
   if (std::uncaught_exceptions() > 0) MPI_Abort(MPI_COMM_WORLD, 1);
   MPI_Finalize();
 }
@@ -95,8 +95,9 @@ Transport::Ticket MpiTransport::receive(int from, int tag, std::span<std::byte> 
   return ticket;
 }
 
-// Shared memory between ranks of one machine: each has a box for every other, and touches the boxes of all that wrote to it. A
-// fit to the resident shared memory of Open MPI 4.1; it makes no more than 32 boxes a rank (btl_vader_fbox_max).
+// Bytes of shared memory between ranks of one machine. Each rank has a box for every other rank and touches the boxes of all that
+// wrote to it. The formula is a fit to the resident shared memory of Open MPI 4.1, which makes at most 32 boxes per rank
+// (btl_vader_fbox_max).
 //
 //   ranks     2    4    8    16    32
 //   KiB     128  252  668  1956  5460

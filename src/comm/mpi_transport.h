@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// Initialises MPI, once in a process, and ends it when the transport goes. If the process leaves by an exception, MPI takes the
-// other ranks down with it.
+// Initialises MPI, once per process, and finalizes it when the transport is destroyed. If the process leaves by an exception, MPI
+// aborts the other ranks.
 std::unique_ptr<Transport> connect_through_mpi();
 
 }  // namespace trireme

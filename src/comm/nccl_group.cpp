@@ -18,7 +18,7 @@ NcclType type_of(DType dtype) {
     case DType::i64:
       return NcclType::i64;
     default:
-      return NcclType::u8;  // bytes, which are moved and not summed
+      return NcclType::u8;  // bytes are moved, never summed
   }
 }
 
@@ -43,7 +43,7 @@ NcclGroup::NcclGroup(std::string name, int id, std::vector<int> members, std::sp
   session_.synchronize(kCompute, "group_connected");
   session_.note_transport(name_);
   if (size() == 1) return;
-  // Edges that do not touch each other connect at the same time; all ranks take them in the same order.
+  // Edges without a common rank connect at the same time. All ranks take the edges in the same order.
   for (const NcclChannel& way : channels)
     for (const int parity : {0, 1})
       for (int from = parity; from < size(); from += 2) connect_edge({way.channel, from, (from + way.step + size()) % size()});
@@ -56,7 +56,7 @@ NcclUniqueId NcclGroup::share_id() {
   return id;
 }
 
-// Sends a number along it, because NCCL finds the way with the first message and both ends wait for each other then.
+// Also sends one number along the edge: NCCL connects on the first message, and both ends must wait for it together.
 void NcclGroup::connect_edge(const Edge& edge) {
   if (rank() != edge.from && rank() != edge.to) return;
   const auto text = [&] { return fmt::format("group {}, from its rank {} to {}, cannot connect", name_, edge.from, edge.to); };
@@ -124,7 +124,7 @@ void NcclGroup::receive(Stream stream, Tensor values, int from) {
   finish({Call::Kind::receive, nullptr, {}, stream, {}, values, Reduce::sum, from}, result, here);
 }
 
-// Between two ranks NCCL tells messages apart only by their order, so both sides order them by channel.
+// NCCL matches messages between two ranks only by their order, so both sides sort them by channel.
 void NcclGroup::exchange(Stream stream, std::span<const Message> messages) {
   CHECK(messages.size() <= kMostMessages);
   if (messages.empty()) return;
@@ -138,7 +138,7 @@ void NcclGroup::exchange(Stream stream, std::span<const Message> messages) {
     const NcclResult result = m.way == Message::Way::send
                                   ? nccl_.send(m.values.data, count_of(m.values), type, m.peer, all_, session_.native(stream))
                                   : nccl_.receive(m.values.data, count_of(m.values), type, m.peer, all_, session_.native(stream));
-    if (result != NcclResult::in_progress) session_.check(result, all_, text);  // a group is under way once it is closed
+    if (result != NcclResult::in_progress) session_.check(result, all_, text);  // finish() waits for the group
   }
   finish(call, nccl_.group_end(), all_);
 }

@@ -1,8 +1,8 @@
-// Collectives on device memory by NCCL, one rank a GPU. A thin mapping: each call is one of NCCL's, on the device's stream of
-// that name. NCCL sums bf16 in bf16, so results differ from those of host memory in the last bits.
+// Collectives on device memory by NCCL, one rank per GPU. Each call maps to one NCCL call on the device's stream of the same
+// name. NCCL sums bf16 in bf16, so results differ from those on host memory in the last bits.
 //
-// NCCL does what is asked of one communicator one after the other, so that messages to and from neighbours, which must not wait
-// for each other, have communicators of two: for each channel (stream.h) one from each rank of the ring to its neighbour.
+// NCCL serializes the calls on one communicator, but p2p sends and receives between neighbours must not wait for each other. So
+// they have communicators of two ranks: per channel (stream.h) one from each rank of the ring to its neighbour.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// Messages that go from each rank to the one `step` further on.
+// Messages from each rank to the rank `step` further along the ring.
 struct NcclChannel {
   Channel channel = Channel::forward;
   int step = 1;
@@ -21,7 +21,7 @@ inline constexpr NcclChannel kNcclRing[] = {{Channel::ring, 1}, {Channel::ring_g
 
 class NcclGroup final : public Communicator {
  public:
-  // Connects, which all its ranks do in the same order of groups. Ids travel over the transport.
+  // Connects the group. All its ranks must construct their groups in the same order. Ids are sent over the transport.
   NcclGroup(std::string name, int id, std::vector<int> members, std::span<const NcclChannel> channels, Transport& transport,
             Progress& progress, NcclSession& session);
 
@@ -40,7 +40,7 @@ class NcclGroup final : public Communicator {
   struct Edge {
     Channel channel = Channel::forward;
     int from = 0, to = 0;
-    auto operator<=>(const Edge&) const = default;  // NOLINT(modernize-use-nullptr): it takes what is generated for a mistake
+    auto operator<=>(const Edge&) const = default;  // NOLINT(modernize-use-nullptr): false positive in generated code
   };
 
   NcclUniqueId share_id();
@@ -49,11 +49,11 @@ class NcclGroup final : public Communicator {
   void finish(const Call& call, NcclResult result, NcclCommunicator* communicator);
 
   const std::string name_;
-  HostGroup host_;  // where the ranks meet, and what calls are called
+  HostGroup host_;  // exchanges ids, names calls in messages
   NcclSession& session_;
   const NcclLibrary& nccl_;
   NcclCommunicator* all_ = nullptr;
-  std::map<Edge, NcclCommunicator*> edges_;  // those of this rank
+  std::map<Edge, NcclCommunicator*> edges_;  // edges that start or end at this rank
 };
 
 }  // namespace trireme

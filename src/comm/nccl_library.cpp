@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// As 2.18 has it. Newer versions take it for what it is by its size and version, and fill in the rest.
+// The layout of 2.18. Newer versions recognise it by its size and version and fill in the rest.
 struct NcclConfig {
   static constexpr int kUndefined = INT_MIN;
   size_t size = sizeof(NcclConfig);

@@ -1,5 +1,5 @@
-// NCCL, found when the program runs. Network plugins pin its version, so any from 2.18 on will do, and the program is built
-// without its header: the few declarations here are those of its interface that have not changed since.
+// NCCL, loaded at run time. Network plugins pin its version, so the program accepts any version from 2.18 on and is built without
+// NCCL's header. The declarations here are part of its interface and have not changed since 2.18.
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@ namespace trireme {
 struct NcclUniqueId {
   std::array<char, 128> bytes{};
 };
-struct NcclCommunicator;  // NCCL's own
+struct NcclCommunicator;  // defined by NCCL
 using NcclStream = void*;
 
-enum class NcclResult : int { success = 0, in_progress = 7 };  // all others are errors, which result_text names
+enum class NcclResult : int { success = 0, in_progress = 7 };  // any other value is an error, which result_text names
 enum class NcclType : int { u8 = 1, i32 = 2, i64 = 4, f32 = 7, f64 = 8, bf16 = 9 };
 enum class NcclReduce : int { sum = 0, max = 2 };
 
-struct NcclConfig;  // nccl_library.cpp
+struct NcclConfig;  // defined in nccl_library.cpp
 
 class NcclLibrary {
  public:
-  // The first of the usual places that has it. UserError if none has, or if it is too old.
+  // Loads it from the first of the usual places that has it. UserError if none has it or it is too old.
   static const NcclLibrary& load();
 
   const std::string& path() const { return path_; }
@@ -30,10 +30,11 @@ class NcclLibrary {
   std::string version_text() const;
   std::string name() const;  // "NCCL 2.27.3 (/usr/lib/x86_64-linux-gnu/libnccl.so.2)"
 
-  // What a call that fails says: its name for the result, and what led to it where NCCL knows.
+  // Describes a failed call: NCCL's name of the result and, where NCCL knows it, the cause.
   std::string result_text(NcclResult result, NcclCommunicator* communicator) const;
 
-  // A communicator that never blocks the host: calls return at once, `in_progress` until `async_error` says otherwise.
+  // Creates a communicator that never blocks the host. Calls return at once, with `in_progress` until `async_error` says
+  // otherwise.
   NcclResult begin_connecting(NcclCommunicator** communicator, int size, const NcclUniqueId& id, int rank) const;
 
   NcclResult (*unique_id)(NcclUniqueId*) = nullptr;

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// What stands behind `mark` up to one of `ends` or the end of the line; empty if the mark is not there.
+// Returns the text after `mark`, up to one of `ends` or the end of the line; empty if the mark is not in the line.
 std::string_view behind(std::string_view line, std::string_view mark, std::string_view ends = "") {
   const size_t at = line.find(mark);
   if (at == line.npos) return {};
@@ -21,7 +21,7 @@ std::string_view behind(std::string_view line, std::string_view mark, std::strin
   return ends.empty() ? rest : rest.substr(0, rest.find_first_of(ends));
 }
 
-// "NET/AWS Libfabric/0/GDRDMA" is one way among those of a network, "P2P/CUMEM/read" one of its kind.
+// The transport without its details: "NET/AWS Libfabric" of "NET/AWS Libfabric/0/GDRDMA", "P2P" of "P2P/CUMEM/read".
 std::string transport_of(std::string_view way) {
   const size_t first = way.find('/');
   const bool is_network = way.substr(0, first) == "NET" && first != way.npos;
@@ -31,7 +31,7 @@ std::string transport_of(std::string_view way) {
 constexpr std::string_view kBlanks = " \r";
 
 void parse_line(std::string_view line, NcclFacts& facts) {
-  // The first two are the words of 2.18 to 2.26 and of later versions.
+  // The first is the wording of NCCL 2.18 to 2.26, the second that of later versions.
   for (const std::string_view network : {behind(line, "Using network "), behind(line, "Assigned NET plugin ")})
     if (!network.empty()) facts.network = trimmed(network.substr(0, network.find(" to comm")), kBlanks);
   for (const std::string_view plugin : {behind(line, "NET/Plugin: Loaded net plugin ", "("), behind(line, "Plugin Path : ")})

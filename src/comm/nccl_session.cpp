@@ -22,7 +22,7 @@ NcclSession::NcclSession(Backend& backend, DeviceStreams& streams, Progress& pro
 }
 
 NcclSession::~NcclSession() {
-  const bool fails = std::uncaught_exceptions() > 0;  // then other ranks may be gone
+  const bool fails = std::uncaught_exceptions() > 0;  // other ranks may be gone then
   for (NcclCommunicator* communicator : communicators_) {
     if (fails) {
       library_.abort(communicator);
@@ -69,7 +69,7 @@ void NcclSession::add(const Call& call, const HostGroup& group) {
                   .done = backend_.record(call.stream, "called")});
 }
 
-// While the host waits for the device.
+// Runs repeatedly while the host waits for the device.
 void NcclSession::watch(const Event& event, double seconds) {
   progress_.rethrow_failure();
   for (NcclCommunicator* communicator : communicators_) {

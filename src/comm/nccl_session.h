@@ -1,5 +1,5 @@
-// What the NCCL groups of one rank share: the library, its log, the communicators, and what is under way on each stream, so that
-// a wait which takes too long can say for what.
+// What the NCCL groups of one rank share: the library, its log, the communicators, and the calls in flight on each stream, so
+// that a timeout can name the call it waited for.
 #pragma once
 
 #include <array>
@@ -29,20 +29,21 @@ class NcclSession {
   struct Seat {
     int size = 1, rank = 0;
   };
-  // A communicator, once all its ranks have come; `what` names it where one does not. It stays this object's.
+  // Returns a communicator once all its ranks have connected; `what` names it in the message if one does not. This object owns
+  // it.
   NcclCommunicator* connect(const NcclUniqueId& id, Seat seat, const std::string& what);
-  // Notes the way between the ranks of a group, which is known once it has communicated.
+  // Records which transport NCCL uses between the ranks of a group. The group must have communicated before.
   void note_transport(const std::string& group);
 
-  // After a call of NCCL: throws if it failed; waits where NCCL is still connecting.
+  // Checks the result of an NCCL call: throws if it failed, waits while NCCL is still connecting.
   void check(NcclResult result, NcclCommunicator* communicator, const std::function<std::string()>& what);
-  // A call was enqueued on its stream.
+  // Notes that a call was enqueued on its stream.
   void add(const Call& call, const HostGroup& group);
 
-  Tensor one_number() const { return one_number_; }  // [1] f32 of the device, whose value does not matter
+  Tensor one_number() const { return one_number_; }  // [1] f32 on the device, its value does not matter
   void synchronize(Stream stream, const char* name) { backend_.synchronize(backend_.record(stream, name)); }
 
-  std::string description() const;  // library, network, the transport of each group: for the start of a run
+  std::string description() const;  // library, network and transport of each group, for the start of a run
   void require_network() const;     // UserError if the environment asks for a network that NCCL did not take
 
  private:
@@ -55,13 +56,13 @@ class NcclSession {
 
   void watch(const Event& event, double seconds);
   std::string under_way_text();
-  [[noreturn]] void give_up(const std::string& text);  // nothing waits on the device any more, then a Failure
+  [[noreturn]] void give_up(const std::string& text);  // aborts all communicators, then throws a Failure
   std::string where() const;
 
   Backend& backend_;
   DeviceStreams& streams_;
   Progress& progress_;
-  NcclLog log_;  // before the library, which looks once where to write
+  NcclLog log_;  // declared before the library, because NCCL reads once where to log
   const NcclLibrary& library_ = NcclLibrary::load();
   std::vector<NcclCommunicator*> communicators_;
   std::map<std::string, NcclFacts> groups_;

@@ -9,8 +9,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// How long the thread sleeps after asking in vain: not at all at first, because most answers come soon, then longer and longer,
-// because ranks may share a core.
+// Backoff of the polling thread: no sleep at first, because most calls finish soon, then longer and longer, because ranks may
+// share a core.
 class Patience {
  public:
   void reset() { tries_ = 0; }
@@ -58,7 +58,7 @@ uint64_t Progress::enqueued(Stream stream) const {
 }
 
 void Progress::wait(Stream stream, const Event& event) {
-  if (stream == kCompute) return synchronize(event);  // ops run inline: their stream is the caller
+  if (stream == kCompute) return synchronize(event);  // ops run inline, so the compute stream is the calling thread
   if (stream == event.stream || reached(event)) return;
   enqueue({.kind = Call::Kind::wait, .event = event, .stream = stream, .from = {}, .to = {}});
 }
@@ -101,7 +101,7 @@ Progress::Entry Progress::blocking(Stream stream) const {
     const Queue& queue = queues_[stream.number()];
     if (queue.entries.empty()) break;
     const Entry& entry = queue.entries.front();
-    if (entry.call.kind != Call::Kind::wait) return entry;  // times are noted at once: none is in the way
+    if (entry.call.kind != Call::Kind::wait) return entry;  // times are written at once and never block
     stream = entry.call.event.stream;
   }
   return {};
@@ -161,7 +161,7 @@ void Progress::fail_with(std::exception_ptr error) {
 }
 
 void Progress::leave(std::unique_lock<std::mutex>& lock) {
-  constexpr std::chrono::seconds kPatience{5};  // a transport whose other end is gone may not return
+  constexpr std::chrono::seconds kPatience{5};  // the transport may block if the other end is gone
   moved_.wait_for(lock, kPatience, [&] { return ended_; });
   std::rethrow_exception(error_);
 }
@@ -195,7 +195,7 @@ bool Progress::advance(Queue& queue) {
       queue.entries.front().not_before = entry.not_before;
       queue.entries.front().number = ++begun_[{entry.call.group->id(), static_cast<int>(entry.call.stream.number())}];
     }
-    // A late call does not even take what has arrived, so that its buffers keep what was in them.
+    // A delayed call does not receive what has arrived either, so its buffers keep their old contents.
     done = SteadyClock::now() >= entry.not_before && entry.call.group->advance(entry.call);
   }
   if (!done) return false;

@@ -10,18 +10,18 @@ namespace trireme {
 struct RankPlace {
   std::string host;
   int64_t process = 0;
-  std::vector<int> cores;  // that it may use, rising
+  std::vector<int> cores;  // that the process may use, in rising order
 
   std::string core_text() const;  // "0-3,8"
 };
 
 RankPlace place_of_this_process();
 
-// How many threads a rank should use: its cores, shared with the other ranks of the machine that may use them too.
+// How many threads a rank should use: its share of the cores that it and other ranks of the machine may use.
 int threads_of(const std::vector<RankPlace>& places, int rank);
 
-int ranks_on_host(const std::vector<RankPlace>& places, int rank);  // itself included
-int local_rank_of(const std::vector<RankPlace>& places, int rank);  // its number among them
+int ranks_on_host(const std::vector<RankPlace>& places, int rank);  // including `rank`
+int local_rank_of(const std::vector<RankPlace>& places, int rank);  // the rank's number among the ranks of its machine
 int hosts_of(const std::vector<RankPlace>& places);
 
 // Numbers in rising order as ranges: "0-3,8".

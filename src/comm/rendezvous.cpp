@@ -47,8 +47,8 @@ int given_port(const Environment& environment) {
   return port;
 }
 
-// Where no port was given: those that follow from the name of the job. They lie below the ports that Linux hands out by itself.
-// Another job, or another program, may have one of them.
+// Candidate ports derived from the name of the job, for launchers that give none. They are below Linux's ephemeral ports. Another
+// job or program may use some of them.
 std::vector<int> ports_of(const std::string& job) {
   constexpr int kFirst = 20000, kPorts = 10000, kTried = 16, kStride = 617;
   const auto start = static_cast<int>(crc32c(std::as_bytes(std::span(job))) % kPorts);
@@ -59,7 +59,7 @@ std::vector<int> ports_of(const std::string& job) {
 
 std::string text_of(const Environment& environment, const char* name) { return has(environment, name) ? environment(name) : ""; }
 
-// Of what srun started; empty for a process that only runs in an allocation.
+// The job step of a process that srun started; empty for a process that only runs in an allocation.
 std::string slurm_step(const Environment& environment) {
   if (!has(environment, "SLURM_PROCID") || !has(environment, "SLURM_STEP_ID")) return "";
   return fmt::format("slurm {}.{}.{}", text_of(environment, "SLURM_JOB_ID"), text_of(environment, "SLURM_STEP_ID"),
@@ -71,7 +71,7 @@ std::string torchrun_job(const Environment& environment) {
   return fmt::format("torchrun {} {}", environment("TORCHELASTIC_RUN_ID"), text_of(environment, "MASTER_PORT"));
 }
 
-// Fills in where and as which job the ranks meet. torchrun's agent listens at MASTER_PORT.
+// Fills in the ports and the job's name. torchrun's agent already listens at MASTER_PORT, so that port is not used.
 Rendezvous placed(Rendezvous found, const Environment& environment) {
   const std::string torchrun = torchrun_job(environment), step = slurm_step(environment);
   const std::string launched = !torchrun.empty() ? torchrun : step;
@@ -97,7 +97,7 @@ std::optional<Rendezvous> by_rank(const Environment& environment) {
                     .job = {}};
 }
 
-// Pods with LOCAL_RANK have GPUS_PER_NODE ranks each.
+// Pods with LOCAL_RANK run GPUS_PER_NODE ranks each.
 std::optional<Rendezvous> by_completion_index(const Environment& environment) {
   if (!has(environment, "JOB_COMPLETION_INDEX")) return std::nullopt;
   const bool has_nodes = has(environment, "NNODES"), has_size = has(environment, "WORLD_SIZE");
@@ -125,7 +125,7 @@ std::optional<Rendezvous> by_completion_index(const Environment& environment) {
   return found;
 }
 
-// A batch script has SLURM_PROCID too and is alone; only srun says how many tasks its step has.
+// A batch script has SLURM_PROCID too but is a single process. Only srun sets the number of tasks of its step.
 std::optional<Rendezvous> by_slurm(const Environment& environment) {
   if (!has(environment, "SLURM_PROCID") || !has(environment, "SLURM_STEP_NUM_TASKS")) return std::nullopt;
   if (number(environment, "SLURM_STEP_NUM_TASKS") == 1) return std::nullopt;

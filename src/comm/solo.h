@@ -1,4 +1,4 @@
-// The group of one: every collective already holds its result.
+// The group of one rank: every operand already holds the result.
 #pragma once
 
 #include "comm/communicator.h"

@@ -20,7 +20,7 @@ Stream StagedBackend::on_device(Stream stream) {
 
 StagedBackend::Line& StagedBackend::line(Stream stream) { return lines_[stream.number()]; }
 
-// The smallest free piece that is large enough. After the first step all sizes have been asked for.
+// Returns the smallest free slot that is large enough, or a new one. From the second step on every size is found.
 Tensor StagedBackend::stage(const Tensor& like) {
   Slot* best = nullptr;
   for (Slot& slot : slots_)

@@ -1,14 +1,14 @@
-// Device memory over the host's transport, so that several ranks can share one GPU: what a collective reads is copied to the
-// host, exchanged there, and what it made is copied back. This is the device's backend with the streams of communication carried
-// out by the host, as on a CPU; groups are StagedGroups.
+// Device memory over the host's transport, so that several ranks can share one GPU. The operands of a collective are copied to
+// the host, exchanged there, and the results are copied back. This is the device's backend, except that the host carries out the
+// communication streams, as on a CPU. Its groups are StagedGroups.
 //
-//   a call       its bytes are copied down on the device's stream of that name, behind what that stream waits for; the progress
-//                thread starts it once they are there
-//   a wait       for a point in such a stream: the host waits until the calls before it are done, then the device copies up what
-//                they made and goes on behind that
+//   a call   the device copies the operands to the host on its stream of the same name, after what that stream waits for. The
+//            progress thread starts the call once they are copied.
+//   a wait   for an event of such a stream: the host waits until the calls before it are done. Then the device copies their
+//            results back, and the waiting stream continues after that.
 //
-// So the device never waits for another rank, only the host does, and a rank that does not come is named by the host's timeout.
-// What is done on the compute stream is done on return, therefore work that has collectives in it cannot be a CUDA graph.
+// So only the host waits for other ranks, never the device, and the host's timeout names a rank that does not arrive. A
+// collective on the compute stream is done on return, so work with collectives cannot be captured in a CUDA graph.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace trireme {
 
-// Bytes of the device, and their place on the host.
+// A tensor on the device and its staged copy on the host.
 struct StagedCopy {
   Tensor device, host;
 };
@@ -31,9 +31,9 @@ class StagedBackend final : public ForwardingBackend {
   StagedBackend(Backend& device, DeviceStreams& streams, Progress& progress)
       : ForwardingBackend(device), streams_(streams), progress_(progress) {}
 
-  // Memory of the host for a tensor like this one; given back when the call that it is staged for is done.
+  // Returns host memory of the same shape and dtype. It is free again when the call it was staged for is done.
   Tensor stage(const Tensor& like);
-  // Enqueues a call on staged memory, with what is copied before and after it.
+  // Enqueues a call on staged memory, with the copies before and after it.
   void enqueue(Call call, std::span<const StagedCopy> downloads, std::span<const StagedCopy> uploads);
   bool downloaded(const Call& call) const { return streams_.reached(call.event); }
   Progress& progress() { return progress_; }
@@ -51,7 +51,7 @@ class StagedBackend final : public ForwardingBackend {
   void upload(Stream stream, const void* from, Tensor to) override { inner_.upload(on_device(stream), from, to); }
   void download(Stream stream, Tensor from, void* to) override { inner_.download(on_device(stream), from, to); }
 
-  // The host takes part in every step, so that nothing is launched as one, and ops have one stream.
+  // The host takes part in every step, so repeated work is not captured as a graph, and ops have one stream.
   void repeat(Stream, const WorkKey&, const std::function<void()>& enqueue) override { enqueue(); }
   void tune_repeated_work() override {}
   bool has_room_beside(int64_t, int64_t) const override { return false; }
@@ -59,12 +59,12 @@ class StagedBackend final : public ForwardingBackend {
  private:
   using Copies = std::array<StagedCopy, Communicator::kMostMessages>;
   struct UnderWay {
-    uint64_t number = 0;  // of the call among all of its stream
+    uint64_t number = 0;  // the call's sequence number on its stream
     Copies downloads, uploads;
   };
   struct Line {
-    Ring<UnderWay> calls;  // those whose results are not on the device yet
-    Event landed;          // on the device: behind the results of all others
+    Ring<UnderWay> calls;  // calls whose results are not yet on the device
+    Event landed;          // recorded on the device after the results of all other calls
   };
   struct Slot {
     Memory memory;
@@ -73,10 +73,10 @@ class StagedBackend final : public ForwardingBackend {
   };
 
   static bool is_carried(Stream stream) { return stream != kCompute && stream != kCopy; }
-  static Stream on_device(Stream stream);  // which it must be: ops do not run on streams of communication
+  static Stream on_device(Stream stream);  // checks that ops do not run on communication streams
   Line& line(Stream stream);
   bool writes_what_is_read(const Line& line, std::span<const StagedCopy> downloads) const;
-  void land(const Event& event);  // waits for the calls up to there and copies up what they made
+  void land(const Event& event);  // waits for the calls up to the event and copies their results to the device
   void release(const Copies& copies);
 
   DeviceStreams& streams_;

@@ -1,5 +1,5 @@
-// Collectives on device memory by way of the host: a HostGroup on staged copies, see staged_backend.h. Sums are those of the
-// host, in f32 or better in the order of the ranks.
+// Collectives on device memory through the host: a HostGroup on staged copies, see staged_backend.h. The host sums, in f32 or
+// better and in the order of the ranks.
 #pragma once
 
 #include "comm/host_group.h"

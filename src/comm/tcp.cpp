@@ -25,15 +25,15 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// In front of every message: its length in bytes, and its kind.
+// Precedes every message: its length in bytes, and its kind.
 struct Header {
   uint32_t bytes = 0;
   uint8_t kind = 0;
 } __attribute__((packed));
 
-constexpr uint32_t kMostBytes = 1 << 30;  // what is longer is not a message of ours
+constexpr uint32_t kMostBytes = 1 << 30;  // a longer message is not ours
 
-// Waits until the descriptor can be read or written; false when the time is over.
+// Waits until the descriptor can be read or written; false if the limit passes first.
 bool ready(int descriptor, short events, SteadyClock::time_point limit) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - SteadyClock::now()).count();
   pollfd entry{.fd = descriptor, .events = events, .revents = 0};
@@ -63,7 +63,7 @@ int connect_to(const addrinfo& address, SteadyClock::time_point limit) {
 TcpConnection::TcpConnection(int descriptor) : descriptor_(descriptor) {
   const int on = 1;
   ::setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  const timeval most{.tv_sec = 5, .tv_usec = 0};  // a process that stands still must not hold up the one that tells it so
+  const timeval most{.tv_sec = 5, .tv_usec = 0};  // a stopped process must not block the sender for longer
   ::setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
 }
 
@@ -138,7 +138,7 @@ std::optional<TcpMessage> TcpConnection::take_one(size_t most) {
     Header header;
     if (before >= sizeof header) std::memcpy(&header, received_.data(), sizeof header);
     if (header.bytes > most) break;
-    const size_t end = sizeof header + header.bytes;  // of the header only, as long as that is not there
+    const size_t end = sizeof header + header.bytes;  // until the header is complete: the end of the header
     if (before >= sizeof header && before >= end) return next();
     const State state = read(end - before);
     if (received_.size() > before) continue;

@@ -1,4 +1,4 @@
-// TCP connections that carry messages: a kind and some bytes, whole or not at all.
+// TCP connections that carry messages. A message is a kind and some bytes, and arrives whole or not at all.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct TcpMessage {
   std::string text;
 };
 
-// One end of a connection. One thread at a time sends, one at a time receives.
+// One end of a connection. At most one thread sends and one receives at a time.
 class TcpConnection {
  public:
   TcpConnection() = default;
@@ -28,23 +28,23 @@ class TcpConnection {
   TcpConnection& operator=(TcpConnection&& other) noexcept;
   ~TcpConnection() { close(); }
 
-  // To a process that listens there now. Closed if there is none, and `why` says so.
+  // Connects to a process that already listens. Returns a closed connection and sets `why` if that fails.
   static TcpConnection try_open(const std::string& address, int port, std::chrono::milliseconds limit, std::string& why);
 
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
   void close();
 
-  // False if the other end is gone, or has not taken anything for some seconds.
+  // False if the other end is gone or has accepted nothing for some seconds.
   bool send(const TcpMessage& message);
 
   enum class State : uint8_t { open, closed };
-  State read(size_t most = std::numeric_limits<size_t>::max());  // takes what has arrived, without waiting
-  std::optional<TcpMessage> next();                              // a whole message of what was taken
-  // Takes what has arrived of one message and nothing after it, without waiting: whoever reads the connection next finds the rest
-  // there. A message longer than `most` bytes closes the connection.
+  State read(size_t most = std::numeric_limits<size_t>::max());  // reads what has arrived, without waiting
+  std::optional<TcpMessage> next();                              // a whole message, if one has been read
+  // Reads what has arrived of one message and nothing after it, without waiting, so that a later reader of the connection finds
+  // the rest. A message longer than `most` bytes closes the connection.
   std::optional<TcpMessage> take_one(size_t most);
-  // Waits for it; nothing if the time is over or the connection closed.
+  // Waits for one message; nullopt if the limit passes or the connection closes.
   std::optional<TcpMessage> wait_for_one(size_t most, std::chrono::milliseconds limit);
 
  private:
@@ -52,12 +52,12 @@ class TcpConnection {
   std::string received_;
 };
 
-// Who can connect: processes of this machine, or of any that a network reaches it from.
+// Who can connect: processes of this machine only, or any that the network lets through.
 enum class Reach : uint8_t { machine, network };
 
 class TcpListener {
  public:
-  explicit TcpListener(int port = 0, Reach reach = Reach::network);  // port 0: any that is free; Failure if it cannot be had
+  explicit TcpListener(int port = 0, Reach reach = Reach::network);  // port 0: any free port; Failure if the port is taken
   ~TcpListener();
   TcpListener(TcpListener&& other) noexcept
       : descriptor_(std::exchange(other.descriptor_, -1)), port_(other.port_), reach_(other.reach_) {}
@@ -65,8 +65,8 @@ class TcpListener {
 
   int port() const { return port_; }
   int descriptor() const { return descriptor_; }
-  std::vector<std::string> addresses() const;  // at which others reach it
-  TcpConnection accept();                      // without waiting; closed if there is none
+  std::vector<std::string> addresses() const;  // at which other machines reach it
+  TcpConnection accept();                      // does not wait; closed if no connection is pending
 
  private:
   int descriptor_ = -1, port_ = 0;

@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// In front of the bytes of a message.
+// Precedes the bytes of a message.
 struct TransportHeader {
   uint64_t bytes = 0;
   int64_t tag = 0;
@@ -30,7 +30,7 @@ struct Sending {
   Transport::Ticket ticket = 0;
   TransportHeader header;
   std::span<const std::byte> bytes;
-  size_t done = 0;  // of header and bytes together
+  size_t done = 0;  // bytes sent, header included
 };
 
 struct Receiving {
@@ -38,7 +38,8 @@ struct Receiving {
   std::span<std::byte> to;
 };
 
-// What lies between this rank and another. Bytes of a message that somebody asked for go straight to their place, others wait.
+// The connection between this rank and another. A message that has a matching receive is read straight into its buffer; others
+// are kept.
 class Wire {
  public:
   Wire(TcpConnection connection, int rank) : connection_(std::move(connection)), rank_(rank) {}
@@ -52,12 +53,12 @@ class Wire {
   void advance_receives(std::set<Transport::Ticket>& done);
 
  private:
-  struct Arrival {  // the message that is coming in
+  struct Arrival {  // the message being read
     TransportHeader header;
-    size_t done = 0;  // of header and bytes together
+    size_t done = 0;  // bytes read, header included
     std::vector<std::byte> kept;
     std::span<std::byte> to;
-    Transport::Ticket ticket = -1;  // of who asked for it; -1: nobody yet
+    Transport::Ticket ticket = -1;  // of the matching receive; -1: none yet
   };
 
   [[noreturn]] void complain() const { throw Failure("the connection to rank {} is gone", rank_); }
@@ -67,11 +68,11 @@ class Wire {
 
   TcpConnection connection_;
   int rank_;
-  bool closed_ = false;  // by the other end, which is no failure as long as nothing is wanted of it
+  bool closed_ = false;  // by the other end; an error only if a send or receive is outstanding
   std::deque<Sending> sending_;
   Arrival arrival_;
   std::map<int64_t, std::deque<Receiving>> wanted_;                // by tag
-  std::map<int64_t, std::deque<std::vector<std::byte>>> waiting_;  // whole messages that nobody has asked for, by tag
+  std::map<int64_t, std::deque<std::vector<std::byte>>> waiting_;  // whole messages without a matching receive, by tag
 };
 
 bool Wire::is_awaited() const {
@@ -116,7 +117,7 @@ void Wire::advance_sends(std::set<Transport::Ticket>& done) {
 
 void Wire::begin_body() {
   std::deque<Receiving>& asked = wanted_[arrival_.header.tag];
-  // An earlier message with the same tag would have been given to whoever asked first.
+  // Receives are matched in order, so with none outstanding this message has to be kept.
   if (asked.empty()) {
     arrival_.kept.resize(arrival_.header.bytes);
     arrival_.to = arrival_.kept;
@@ -139,7 +140,7 @@ void Wire::end_body(std::set<Transport::Ticket>& done) {
     waiting_[whole.header.tag].push_back(std::move(whole.kept));
     return;
   }
-  CHECK_EQ(asked.front().to.size(), whole.kept.size());  // asked for while it came in
+  CHECK_EQ(asked.front().to.size(), whole.kept.size());  // the receive was posted while the message arrived
   std::ranges::copy(whole.kept, asked.front().to.begin());
   done.insert(asked.front().ticket);
   asked.pop_front();
@@ -181,9 +182,9 @@ class TcpTransport final : public Transport {
   Wire& wire(int rank) { return *wires_[static_cast<size_t>(rank)]; }
 
   int rank_;
-  std::vector<std::unique_ptr<Wire>> wires_;  // by rank; none to itself
+  std::vector<std::unique_ptr<Wire>> wires_;  // by rank; null for this rank
   Ticket next_ticket_ = 1;
-  std::set<Ticket> done_;  // and not yet asked about
+  std::set<Ticket> done_;  // tickets that done() has not yet reported
 };
 
 Transport::Ticket TcpTransport::send(int to, int tag, std::span<const std::byte> bytes) {
@@ -217,7 +218,7 @@ bool TcpTransport::done(Ticket ticket) {
   return done_.erase(ticket) > 0;
 }
 
-// Connects to every lower rank and waits for every higher one, all at the same time.
+// Connects to every lower rank and accepts every higher one, concurrently.
 class Connecting {
  public:
   Connecting(const DataConnections& request, TcpListener listener)
@@ -233,9 +234,9 @@ class Connecting {
  private:
   struct Call {
     int rank = 0;
-    TcpConnection connection;  // on which a greeting was said, or none
+    TcpConnection connection;  // open once the greeting is sent
     std::chrono::steady_clock::time_point since{};
-    size_t address = 0;  // of those of the rank: the next to try
+    size_t address = 0;  // index of the rank's next address to try
     bool is_done = false;
   };
 
@@ -261,8 +262,8 @@ std::vector<int> Connecting::missing() const {
   return ranks;
 }
 
-// A rank of the same machine is reached on it; the addresses of another may lead somewhere else, so that an answer counts and not
-// a connection.
+// A rank on the same machine is tried at 127.0.0.1 first. Addresses of another machine may lead to a different process, so only a
+// welcome counts, not a connection.
 void Connecting::advance(Call& call) {
   if (!call.connection.is_open()) {
     const Greeting& other = request_.ranks[static_cast<size_t>(call.rank)];
@@ -276,7 +277,7 @@ void Connecting::advance(Call& call) {
     return;
   }
   std::optional<DoorAnswer> answer = take_answer(call.connection, own_);
-  constexpr seconds kTimeToAnswer{30};  // a rank answers as soon as it knows where the others are
+  constexpr seconds kTimeToAnswer{30};  // a rank answers as soon as it knows the others' addresses
   if (!answer && std::chrono::steady_clock::now() > call.since + kTimeToAnswer) answer.emplace();
   if (!answer) return;
   call.is_done = answer->kind == DoorAnswer::Kind::welcome;

@@ -1,4 +1,4 @@
-// Another communicator, with every call's begin and end noted while a trace is on.
+// A communicator that forwards its calls and notes when each begins and ends while a trace is on.
 #pragma once
 
 #include "backend/op_trace.h"
@@ -31,7 +31,7 @@ class TimedCommunicator final : public ForwardingCommunicator {
   TracedCall* under_way_ = nullptr;  // between before() and after() of a traced call
 };
 
-// The same mesh with all its groups of more than one rank timed.
+// Returns the same mesh with all groups of more than one rank timed.
 inline Mesh timed(Mesh mesh, Backend& backend, OpTrace& trace) {
   return with_wrapped_groups(std::move(mesh), [&](const char* name, std::unique_ptr<Communicator> group) {
     if (group->size() == 1) return group;

@@ -13,8 +13,9 @@
 namespace trireme {
 namespace {
 
-// What mpirun (Open MPI, MPICH) and srun with PMIx set for each process they start; null for any other process. PMI2 of srun does
-// not count: Open MPI does not speak it as distributions build it, and the ranks find each other by what Slurm says of the job.
+// The rank that mpirun (Open MPI, MPICH) or srun with PMIx gave this process; null for any other process. PMI2 of srun does not
+// count: Open MPI as distributions build it does not support PMI2, and the ranks find each other through Slurm's variables
+// instead.
 const char* rank_given_by_mpi() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"})
     if (const char* rank = std::getenv(name); rank != nullptr) return rank;
@@ -23,7 +24,7 @@ const char* rank_given_by_mpi() {
 
 const char* environment(const char* name) { return std::getenv(name); }
 
-// The text of rank 0, on every rank. Used before anything else goes over the transport.
+// Returns the text of rank 0 on every rank. Must be the first use of the transport.
 std::string share_text(Transport& transport, const std::string& text, std::chrono::seconds limit) {
   std::vector<char> buffer(64 << 10);  // a machine may have hundreds of addresses
   CHECK(text.size() < buffer.size());
@@ -50,7 +51,7 @@ int rank_in_environment() {
   if (const char* rank = rank_given_by_mpi(); rank != nullptr) return std::atoi(rank);
   try {
     return find_rendezvous(environment).value_or(Rendezvous{}).rank;
-  } catch (const UserError&) {  // whoever looks for the others will say so
+  } catch (const UserError&) {  // World::find reports the error
     return 0;
   }
 }
@@ -88,7 +89,7 @@ void World::leave(const std::exception& error) {
   if (!end.is_said) control_->say(end.line);
   std::fflush(nullptr);
   control_->wait_for_speaker();
-  // Not by the usual way out, on which MPI would wait for ranks that may be gone.
+  // A normal exit would run MPI's finalization, which waits for ranks that may be gone.
   std::_Exit(end.status);
 }
 
