@@ -41,7 +41,8 @@ uint8_t to_fp8(DType fp8, float value) {
   const double size = std::min<double>(std::abs(value), largest_of(fp8));
   const int exponent = size == 0 ? format.least_exponent : std::max(std::ilogb(size), format.least_exponent);
   const auto steps = static_cast<int>(std::nearbyint(std::ldexp(size, format.mantissa_bits - exponent)));
-  // Subnormal numbers are their own codes, and one step beyond the last of a binade is the first of the next.
+  // Subnormal numbers are their own codes, and rounding past the last number of a binade gives the code of the next binade's
+  // first.
   return static_cast<uint8_t>(sign | (((exponent - format.least_exponent) << format.mantissa_bits) + steps));
 }
 

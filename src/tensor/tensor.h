@@ -40,7 +40,7 @@ struct Tensor {
   Shape shape;
   Device device = Device::none;
 
-  // An optional operand that is not there has no dimensions.
+  // An absent optional operand has no dimensions.
   explicit operator bool() const { return shape.rank() > 0; }
   int64_t count() const { return shape.rank() == 0 ? 0 : shape.count(); }
   int64_t bytes() const { return count() * size_of(dtype); }
@@ -57,7 +57,7 @@ struct Tensor {
 
   Tensor reshaped(const Shape& to) const;
   Tensor rows(int64_t begin, int64_t count) const;          // [begin, begin + count) of the first dimension
-  Tensor flat_range(int64_t begin, const Shape& to) const;  // elements from `begin` of a rank-1 tensor, seen as `to`
+  Tensor flat_range(int64_t begin, const Shape& to) const;  // elements from `begin` of a rank-1 tensor, with shape `to`
 };
 
 }  // namespace trireme
