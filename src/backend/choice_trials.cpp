@@ -9,12 +9,12 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kRunsOfRound{1, 2, 5};  // of each option
+constexpr std::array kRunsOfRound{1, 2, 5};  // per option
 constexpr int kRunsOfAll = 9;
 constexpr int64_t kAlwaysEvery = 3;
-constexpr size_t kFewest = 3, kMost = 9;  // runs without a change that others are compared with
+constexpr size_t kFewest = 3, kMost = 9;  // how many baseline runs a ratio is computed from
 
-// Of a normal distribution with the same median distance from its middle; one run in a hundred that was disturbed changes little.
+// The standard deviation of a normal distribution with the same median distance from 1. A single disturbed run hardly changes it.
 double deviation(const std::vector<double>& values) {
   if (values.empty()) return 0;
   std::vector<double> distances;
@@ -81,7 +81,7 @@ void ChoiceTrials::report(const Run& run, double seconds) {
 
 void ChoiceTrials::end_round() {
   if (!all_.empty()) {
-    if (median(all_) >= 1) std::ranges::fill(best_, 0);  // together they are not what they were alone
+    if (median(all_) >= 1) std::ranges::fill(best_, 0);  // the winners together are slower than the baseline
     done_ = true;
     return;
   }

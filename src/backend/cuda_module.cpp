@@ -13,17 +13,17 @@ namespace fs = std::filesystem;
 struct Module {
   int (*device_count)() = nullptr;
   Backend* (*make_backend)(int device) = nullptr;
-  std::string missing;  // why it cannot be used; empty: it can
+  std::string missing;  // why the module cannot be used; empty: it can
 };
 
-// Every NVIDIA driver brings this library, and nobody else does: without it there is no need to load anything.
+// Every NVIDIA driver installs this library and nothing else does, so without it the module is not loaded.
 bool has_driver() {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver != nullptr) dlclose(driver);
   return driver != nullptr;
 }
 
-// Beside the program or its tests in a build folder, or under lib where it is installed.
+// The module is beside the program or its tests in a build folder, or under lib after installation.
 void* open_module() {
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();

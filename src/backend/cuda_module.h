@@ -1,5 +1,5 @@
-// The way to the CUDA backend. It is a module of its own, libtrireme_cuda.so beside the program, because the libraries that it
-// needs are large: a program that does not use a GPU starts without them, and runs where they are not installed.
+// Loads the CUDA backend. It is a separate module, libtrireme_cuda.so beside the program, because the libraries it needs are
+// large. A program that does not use a GPU starts without them and runs where they are not installed.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-// GPUs that this process may use, as CUDA_VISIBLE_DEVICES says; 0 where there is no driver.
+// The number of GPUs that this process may use, as CUDA_VISIBLE_DEVICES says; 0 without a driver.
 int cuda_device_count();
 
-// Why it is 0.
+// Why cuda_device_count() is 0.
 struct GpuObstacle {
   std::string text;      // "no GPU was found"
-  bool has_gpu = false;  // there is a driver, and this program cannot use it
+  bool has_gpu = false;  // there is a driver, but this program cannot use it
 };
 GpuObstacle cuda_obstacle();
 

@@ -10,7 +10,7 @@ namespace {
 
 float element(const Tensor& x, int64_t i) { return x.dtype == DType::bf16 ? to_float(x.as<bf16>()[i]) : x.as<float>()[i]; }
 
-// NaN, where there is one, counts as larger than everything.
+// The largest |value(i)|; NaN if any value is NaN.
 template <class Value>
 float largest_size(int64_t count, const Value& value) {
   float largest = 0;
@@ -29,7 +29,7 @@ void set_scale(float amax, float largest, float& scale, float& inverse) {
   inverse = 1 / wanted;
 }
 
-// The copies of a matrix whose element i is value(i).
+// Fills the FP8 copies of a matrix whose element i is value(i).
 template <class Value>
 void make_copies(const Operand& x, const Value& value) {
   const Fp8Copy& fp8 = x.fp8;

@@ -1,4 +1,4 @@
-// The FP8 ops on host memory, as their formulas stand in ops.h.
+// The FP8 ops on host memory; ops.h has their formulas.
 #pragma once
 
 #include "backend/ops.h"
@@ -9,7 +9,7 @@ void quantise_on_host(const Quantise& op);
 void quantise_norm_on_host(const QuantiseNorm& op);
 void update_scales_on_host(const UpdateScales& op);
 
-// The FP8 copies of an operand that an op has written, if there are any.
+// Fills the FP8 copies of an operand that an op has written, if it has any.
 inline void fill_copies_on_host(const Operand& written) {
   if (written.fp8) quantise_on_host({.x = written});
 }

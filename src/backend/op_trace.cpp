@@ -20,7 +20,7 @@ struct Interval {
   double begin = 0, end = 0;
 };
 
-// Of intervals that are sorted and do not overlap, the part of [begin, end) that they cover.
+// The part of [begin, end) that `intervals` cover. They must be sorted and disjoint.
 double covered(const std::vector<Interval>& intervals, double begin, double end) {
   double sum = 0;
   auto at = std::ranges::upper_bound(intervals, begin, {}, &Interval::end);
@@ -28,7 +28,7 @@ double covered(const std::vector<Interval>& intervals, double begin, double end)
   return sum;
 }
 
-// How much of the time intervals cover that are sorted by where they begin and may overlap.
+// The time that `intervals` cover. They must be sorted by begin and may overlap.
 double covered(const std::vector<Interval>& intervals) {
   double sum = 0, end = 0;
   for (const Interval& interval : intervals) {
@@ -50,7 +50,7 @@ std::string name_of(const TracedCall& call) {
   return call.kind == Kind::collective ? fmt::format("{} {}", call.group, call.name) : call.name;
 }
 
-// More than the ceiling is reached only by what lies in caches, or by operands of which few rows are touched.
+// A rate above the ceiling means that operands were in cache, or that few of their rows were touched.
 std::string share_of(double rate, double ceiling) {
   if (ceiling <= 0) return "-";
   return rate > ceiling ? ">100%" : fmt::format("{:.0f}%", 100 * rate / ceiling);
@@ -149,7 +149,7 @@ nlohmann::ordered_json OpTrace::json() const {
 }
 
 void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const std::string& where) const {
-  constexpr int kStepThread = 100, kLayerThread = 101;  // below the streams
+  constexpr int kStepThread = 100, kLayerThread = 101;  // shown below the streams
   nlohmann::json events = nlohmann::json::array();
   const auto name_thread = [&](int thread, const std::string& name) {
     events.push_back({{"ph", "M"}, {"pid", rank}, {"tid", thread}, {"name", "thread_name"}, {"args", {{"name", name}}}});

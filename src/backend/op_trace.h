@@ -1,5 +1,5 @@
-// Where the time of a few steps goes: every op and every call between ranks with its begin and end, as the device saw them.
-// Filled by TimedBackend and TimedCommunicator while it is on; read as a table, as JSON and as a Chrome trace.
+// Where the time of a few steps goes: every op and collective with its begin and end as measured on the device. TimedBackend and
+// TimedCommunicator fill it while it is on. It can be read as a table, as JSON and as a Chrome trace.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-enum class Tracing : uint8_t { off, names, times };  // names: for a profiler that watches
+enum class Tracing : uint8_t { off, names, times };  // names: only names ranges for a profiler
 
 struct TracedCall {
   enum class Kind : uint8_t { op, collective, range };
@@ -21,15 +21,15 @@ struct TracedCall {
   const char* name = "";
   const char* group = "";  // of a collective
   Stream stream;
-  double flops = 0, bytes = 0;    // bytes of a collective: of its operand
-  std::optional<int64_t> number;  // of a range: which layer
-  double begin = 0, end = 0;      // seconds, once the step's times are collected
+  double flops = 0, bytes = 0;    // bytes of a collective: those of its operand
+  std::optional<int64_t> number;  // of a range: the layer
+  double begin = 0, end = 0;      // seconds; set when the step's times are collected
 };
 
-// The most that this machine was seen to do: 0 where it was not tried.
+// The highest rates measured on this machine; 0: not measured.
 struct Ceilings {
-  double flops = 0;  // a second, in products as large as they come
-  double bytes = 0;  // a second, read and written by a copy
+  double flops = 0;  // per second, in large GEMMs
+  double bytes = 0;  // per second, read and written by a copy
 };
 
 class OpTrace {
@@ -38,26 +38,27 @@ class OpTrace {
   void set_names(Tracing names) { tracing_ = names; }  // off or names, between traced steps
   void begin_step(int64_t step, Backend& backend);
   void end_step(Backend& backend);
-  TracedCall& add(const TracedCall& call) { return calls_.emplace_back(call); }  // while a step is traced; stays where it is
+  // Call it while a step is traced; the reference stays valid.
+  TracedCall& add(const TracedCall& call) { return calls_.emplace_back(call); }
 
   void set_ceilings(const Ceilings& ceilings) { ceilings_ = ceilings; }
 
-  // One row an op or collective, the longest first: per step, averaged over the traced ones.
+  // One row per op or collective, the longest first; values are per step, averaged over the traced steps.
   struct Row {
     std::string name;
     TracedCall::Kind kind = TracedCall::Kind::op;
     double calls = 0, seconds = 0;
     double flops = 0, bytes = 0;
-    double hidden = 0;  // of the seconds of what runs beside the compute stream, those in which its ops were running
+    double hidden = 0;  // seconds outside the compute stream that overlap with its ops
   };
   std::vector<Row> rows() const;
-  double step_seconds() const;  // of a traced step
-  double idle_seconds() const;  // of it, those in which no op was running
+  double step_seconds() const;  // of a traced step, averaged
+  double idle_seconds() const;  // the part of step_seconds() in which no op runs
   size_t steps() const { return steps_.size(); }
 
   std::string table() const;
   nlohmann::ordered_json json() const;
-  // As chrome://tracing and Perfetto read it: a process for the rank, a thread for each stream.
+  // Writes what chrome://tracing and Perfetto read: one process per rank, one thread per stream.
   void write_chrome(const std::filesystem::path& path, int rank, const std::string& where) const;
 
  private:

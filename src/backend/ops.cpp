@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// Query-key pairs one head sees: all, or with the causal mask those j <= i + key_length - Tq.
+// Query-key pairs per head: all, or with the causal mask those with j <= i + key_length - Tq.
 double visible_pairs(int64_t queries, int64_t keys, CausalMask causal) {
   const double all = static_cast<double>(queries) * static_cast<double>(keys);
   if (causal == CausalMask::no) return all;
@@ -21,7 +21,7 @@ double attention_product_flops(const HeadsView& q, int64_t key_length, CausalMas
 
 double scaled_by_wavelength(double frequency, const RotaryScaling& scaling) {
   if (scaling.factor == 1) return frequency;
-  const double waves = static_cast<double>(scaling.original) * frequency / (2 * std::numbers::pi);  // in the original length
+  const double waves = static_cast<double>(scaling.original) * frequency / (2 * std::numbers::pi);  // in `original` positions
   if (waves < scaling.low_factor) return frequency / scaling.factor;
   if (waves > scaling.high_factor) return frequency;
   const double smooth = (waves - scaling.low_factor) / (scaling.high_factor - scaling.low_factor);
@@ -37,7 +37,7 @@ double rotary_frequency(double base, int64_t i, int64_t dims, const RotaryScalin
 
 double AttentionForward::flops() const { return 2 * attention_product_flops(q, key_length, causal); }
 
-// Scores again, and the gradients of v, of the probabilities, of q and of k.
+// Five GEMMs: the scores again, and the gradients of v, of the probabilities, of q and of k.
 double AttentionBackward::flops() const { return 5 * attention_product_flops(q, key_length, causal); }
 
 }  // namespace trireme

@@ -1,17 +1,18 @@
-// The ops: everything the model asks of a machine. One struct per op holds its operands; its comment is its definition.
+// The ops: everything the model asks of a backend. One struct per op holds its operands; its comment is its definition.
 //
-// Alphabet: N rows = B*T, B batch, T time, C width, F feed-forward width, H query heads, G key/value heads, D head width,
-// V vocabulary, I and O the input and output width of a linear layer.
-// "act" stands for the activation dtype, f32 or bf16, the same for every act tensor of one op; weights have it too.
-// Gradients of parameters are f32 and added to what is there, but for GradSum::replaces. Statistics and losses are f32. Sums are
-// made in f32 or better. An operand marked "optional" may be absent (Tensor{}). An Operand may have FP8 copies
-// (tensor/operand.h): an op that writes it fills those too, and products read them in its place, for both of their operands or
-// for none. Where the tensor beside them is scratch it holds nothing afterwards.
+// Alphabet: N rows = B*T, B batch, T time, C width, F feed-forward width, H query heads, G key/value heads, D head width, V
+// vocabulary, I and O the input and output width of a linear layer.
+// "act" is the activation dtype, f32 or bf16, the same for every act tensor of one op; weights have it too. Gradients of
+// parameters are f32 and are added to, except with GradSum::replaces. Statistics and losses are f32. Sums are computed in f32 or
+// better. An operand marked "optional" may be absent (Tensor{}).
+// An Operand may have FP8 copies (tensor/operand.h). An op that writes the operand fills its FP8 copies too. A GEMM reads the FP8
+// copies instead of the tensors, for both of its operands or for neither. A tensor marked Wide::scratch has undefined contents
+// afterwards.
 //
-// visit(v) names each operand once, as v.in, v.out, v.update (read and written) or v.scratch (worked in, nothing left behind).
-// v.in_place(out, in) permits an output to be written where an input is that no later op reads; the op reads each element of
-// `in` before it writes that of `out`. Recording, memory placement, tracing, the parity tests and the byte counts all follow
-// from visit.
+// visit(v) names each operand once, as v.in, v.out, v.update (read and written) or v.scratch (contents undefined before and
+// after). v.in_place(out, in) permits `out` to share the memory of an `in` that no later op reads; the op reads each element of
+// `in` before it writes that element of `out`. Recording, memory placement, tracing, the parity tests and the byte counts all
+// follow from visit.
 #pragma once
 
 #include <cstdint>
@@ -38,12 +39,12 @@ enum class Activation : uint8_t { none, gelu_tanh, gelu_erf };
 enum class CausalMask : uint8_t { no, yes };
 enum class RotaryDirection : uint8_t { forward, backward };
 enum class WriteGrad : uint8_t { no, yes };
-enum class GradSum : uint8_t { adds, replaces };  // to what is there, or what is there
+enum class GradSum : uint8_t { adds, replaces };  // adds to the gradient, or overwrites it
 
-// Of the amaxes of the last steps, which one a scale follows.
+// Which of the amaxes of recent steps a scale is computed from.
 enum class AmaxChoice : uint8_t { largest, most_recent };
 
-// What an op's visit() says of an operand: that it reads it along its rows or its columns, or writes it.
+// Helpers for an op's visit(): an operand that a GEMM reads along its rows or its columns, or that an op writes.
 template <class V>
 void visit_rows(V&& v, const char* name, const Operand& operand) {
   v.in(name, operand.fp8 ? operand.fp8.values : operand.tensor);
@@ -71,14 +72,14 @@ struct HeadsView {
   int64_t count = 0;
 };
 
-// Whether two operands are one tensor, which counts once. On paper no tensor has an address, and only what they are tells: the
-// heads of one tensor stand side by side.
+// Whether two operands are the same tensor, which is visited once. On the cost backend tensors have no address, so identity is
+// inferred: views of one packed tensor have adjacent head ranges.
 inline bool same_tensor(const Tensor& a, const Tensor& b) { return a.data == b.data && a.dtype == b.dtype && a.shape == b.shape; }
 inline bool same_tensor(const HeadsView& a, const HeadsView& b) {
   return same_tensor(a.packed.tensor, b.packed.tensor) && a.first + a.count <= b.first;
 }
 
-// Part of a flat parameter buffer with one setting of weight decay.
+// Part of a flat parameter buffer with one value of weight decay.
 struct DecayRange {
   int64_t begin = 0, count = 0;
   float weight_decay = 0;
@@ -88,16 +89,16 @@ struct FlatRange {
   int64_t begin = 0, count = 0;
 };
 
-// The values that change from step to step live in device memory, in one f64 tensor with these slots, so that a step can be
-// enqueued, or captured, without the host knowing them.
+// The values that change from step to step are in device memory, in one f64 tensor with these slots. So a step can be enqueued or
+// captured without the host knowing them.
 enum class StepScalar : int64_t {
   learning_rate,
   inverse_targets,  // 1 / number of unmasked targets in the global batch
-  updates,          // optimizer updates made so far; apply_clip counts it up when the gradients are finite
+  updates,          // optimizer updates so far; apply_clip increments it when the gradients are finite
   loss_sum,         // sum of the losses of all unmasked targets of the step
   grad_norm,        // global norm before clipping
-  clip_factor,      // what AdamW multiplies gradients by
-  finite,           // 1 if loss and gradients are finite, else 0 and AdamW changes nothing
+  clip_factor,      // AdamW multiplies gradients by it
+  finite,           // 1 if loss and gradients are finite; else 0, and AdamW changes nothing
   count_
 };
 inline constexpr int64_t kStepScalars = static_cast<int64_t>(StepScalar::count_);
@@ -145,8 +146,8 @@ struct EmbeddingBackward {
 //                   rmsnorm      sum * rstd * weight
 // mean = average over C, rstd = 1 / sqrt(average of (sum - mean)^2 + epsilon); rmsnorm: 1 / sqrt(average of sum^2 + epsilon).
 // residual, branch, branch2, sum, out: [N,C] act; weight, bias [C] act; mean, rstd [N] f32.
-// Without branches sum is absent and stands for residual itself. sum may alias residual. The norm reads the rounded sum,
-// so a norm rebuilt from a stored sum has equal bits.
+// Without branches `sum` is absent and means `residual`. sum may alias residual. The norm reads the rounded sum, so a norm
+// recomputed from a stored sum is bit-equal.
 struct ResidualNormForward {
   static constexpr const char* kName = "residual_norm_forward";
   NormKind kind = NormKind::layernorm;
@@ -228,7 +229,7 @@ struct LinearForward {
   Operand x, weight;
   Tensor bias;  // optional
   Activation activation = Activation::none;
-  Tensor pre;  // there if and only if there is an activation
+  Tensor pre;  // present if and only if there is an activation
   Operand out;
   template <class V>
   void visit(V&& v) const {
@@ -237,14 +238,14 @@ struct LinearForward {
   double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(weight.shape()[0]); }
 };
 
-// d_x = d_out weight, and where x = activation(pre) the gradient goes through it: d_x = (d_out weight) * activation'(pre).
-// Where x is given it is made again, before d_x, which may take its place.    d_out [N,O], weight [O,I], pre, x, d_x [N,I], all
-// act.
+// dgrad: d_x = d_out weight. If x = activation(pre), the gradient includes it: d_x = (d_out weight) * activation'(pre).
+// If x is given, it is recomputed from pre, before d_x, which may overwrite it.    d_out [N,O], weight [O,I], pre, x, d_x [N,I],
+// all act.
 struct LinearInputGrad {
   static constexpr const char* kName = "linear_input_grad";
   Operand d_out, weight;
   Activation activation = Activation::none;
-  Tensor pre;  // there if and only if there is an activation
+  Tensor pre;  // present if and only if there is an activation
   Operand x;   // optional, and only with an activation
   Operand d_x;
   template <class V>
@@ -256,8 +257,8 @@ struct LinearInputGrad {
   double flops() const { return 2.0 * static_cast<double>(d_out.count()) * static_cast<double>(weight.shape()[1]); }
 };
 
-// d_weight += d_out^T x, or where it replaces = ;  d_bias += sum over n of d_out.    x [N,I], d_out [N,O] act; d_weight [O,I],
-// d_bias [O] f32.
+// wgrad: d_weight += d_out^T x, or = with GradSum::replaces;  d_bias += sum over n of d_out.    x [N,I], d_out [N,O] act;
+// d_weight [O,I], d_bias [O] f32.
 struct LinearWeightGrad {
   static constexpr const char* kName = "linear_weight_grad";
   GradSum sum = GradSum::adds;
@@ -272,7 +273,7 @@ struct LinearWeightGrad {
   double flops() const { return 2.0 * static_cast<double>(x.count()) * static_cast<double>(d_out.shape()[1]); }
 };
 
-// out = activation(pre), as LinearForward makes it.    [N,F] act.
+// out = activation(pre), the same bits as in LinearForward.    [N,F] act.
 struct ActivationForward {
   static constexpr const char* kName = "activation_forward";
   Activation activation = Activation::gelu_tanh;
@@ -304,15 +305,15 @@ struct SwigluBackward {
   template <class V>
   void visit(V&& v) const {
     v.in("gate_up", gate_up), v.in("d_out", d_out), visit_written(v, "d_gate_up", d_gate_up);
-    if (!d_gate_up.fp8) v.in_place(d_gate_up.tensor, gate_up);  // FP8 copies are made by reading gate_up again
+    if (!d_gate_up.fp8) v.in_place(d_gate_up.tensor, gate_up);  // the FP8 copies are computed in a second pass over gate_up
   }
 };
 
 // ---------------------------------------------------------------------------------------------------------- attention
 
-// What Llama 3.1 does to the frequencies f of its rotary positions, for texts longer than the `original` positions it had learnt
-// from: f of waves longer than original / low_factor become f / factor, those of waves shorter than original / high_factor stay,
-// and between the two it is (1 - s) f / factor + s f with s = (original f / (2 pi) - low_factor) / (high_factor - low_factor).
+// Llama 3.1's scaling of the rotary frequencies f, for texts longer than the `original` positions of its training. Waves longer
+// than original / low_factor get f / factor, waves shorter than original / high_factor keep f. Between the two the frequency is
+// (1 - s) f / factor + s f with s = (original f / (2 pi) - low_factor) / (high_factor - low_factor).
 // `linear` divides every frequency, which is the same as dividing the positions.
 struct RotaryScaling {
   double factor = 1;  // 1: no scaling by frequency
@@ -324,9 +325,9 @@ struct RotaryScaling {
 // base^(-2i/dims), scaled.
 double rotary_frequency(double base, int64_t i, int64_t dims, const RotaryScaling& scaling);
 
-// Rotates, in place, the first `dims` channels of each head: channel i pairs with i + dims/2 for i < dims/2, angle
-// positions[n] * rotary_frequency(base, i, dims, scaling):  (a, b) -> (a cos - b sin, b cos + a sin); backward turns by the
-// negative angle. FP8 copies are made of all packed heads, turned or not.
+// Rotates, in place, the first `dims` channels of each head: channel i pairs with i + dims/2 for i < dims/2, angle positions[n] *
+// rotary_frequency(base, i, dims, scaling):  (a, b) -> (a cos - b sin, b cos + a sin). Backward rotates by the negative angle.
+// FP8 copies are made of all packed heads, rotated or not.
 struct Rotary {
   static constexpr const char* kName = "rotary";
   RotaryDirection direction = RotaryDirection::forward;
@@ -372,8 +373,8 @@ struct AttentionForward {
   double flops() const;
 };
 
-// Gradients of AttentionForward. d_q, d_k, d_v are written whole (not added to); with G < H the gradients of the query heads
-// that share a key/value head are summed. FP8 copies are made of packed heads that hold all three.
+// Gradients of AttentionForward. d_q, d_k, d_v are overwritten, not added to. With G < H the gradients of the query heads that
+// share a key/value head are summed. FP8 copies are made only of packed heads that hold all three.
 struct AttentionBackward {
   static constexpr const char* kName = "attention_backward";
   HeadsView q, k, v;
@@ -383,7 +384,7 @@ struct AttentionBackward {
   float scale = 1;
   Dropout dropout;
   Tensor document_starts;  // [B*Tq] i32
-  Tensor out, lse;         // what forward gave; where the keys are a part of those a query sees: what all parts came to
+  Tensor out, lse;         // of forward; if the keys are only a part of those a query sees: of all parts together
   Tensor d_out;            // [B,Tq,H,D] act
   HeadsView d_q, d_k, d_v;
   template <class V>
@@ -400,7 +401,7 @@ struct AttentionBackward {
   double flops() const;
 };
 
-// Joins what two parts of the keys gave for the same queries:  l = log(exp(lse) + exp(part_lse));
+// Merges the results of two parts of the keys for the same queries:  l = log(exp(lse) + exp(part_lse));
 //   out = exp(lse - l) out + exp(part_lse - l) part_out;  lse = l.    out, part_out [B,T,H,D] act; lse, part_lse [B,H,T] f32.
 struct MergeAttention {
   static constexpr const char* kName = "merge_attention";
@@ -412,7 +413,7 @@ struct MergeAttention {
   }
 };
 
-// to[b, to_position + t] = from[b, t] for the heads of both views: keys and values enter a cache.    [B,T,*,D] act.
+// to[b, to_position + t] = from[b, t] for the heads of both views. Used to append keys and values to a cache.    [B,T,*,D] act.
 struct CopyHeads {
   static constexpr const char* kName = "copy_heads";
   HeadsView from, to;
@@ -425,10 +426,11 @@ struct CopyHeads {
 
 // --------------------------------------------------------------------------------------------------------------- loss
 
-// Logits may be a part of the vocabulary, its columns from `first_column` on; the first `vocabulary` of them count, the rest is
-// padding. Over each row: row_max = max, row_sum = sum exp(logit - row_max), target_logit = that of targets[n], 0 where it is in
+// `logits` may be a part of the vocabulary: the columns from `first_column` on. The first `vocabulary` of them count, the rest is
+// padding. Per row: row_max = max, row_sum = sum exp(logit - row_max), target_logit = the logit of targets[n], 0 if it is in
 // another part or masked (targets[n] < 0).    logits [n,V] act; targets [n] i32; the rest [n] f32.
-// Several ops, because with a vocabulary cut over ranks the three statistics are joined between them.
+// The loss is several ops, because with a vocabulary split over ranks the three statistics are reduced over the ranks between
+// them.
 struct CrossEntropyStats {
   static constexpr const char* kName = "cross_entropy_stats";
   int64_t first_column = 0, vocabulary = 0;
@@ -441,7 +443,7 @@ struct CrossEntropyStats {
   }
 };
 
-// row_sum *= exp(part_max - row_max): the sum of a part, seen from the maximum of the whole row.    [n] f32; row_max >= part_max.
+// row_sum *= exp(part_max - row_max): rescales a part's sum to the maximum of the whole row.    [n] f32; row_max >= part_max.
 struct RescaleSums {
   static constexpr const char* kName = "rescale_sums";
   Tensor part_max, row_max;
@@ -470,7 +472,8 @@ struct CrossEntropyGrad {
   }
 };
 
-// Where the vocabulary is whole: CrossEntropyStats and CrossEntropyGrad in one, so that a backend can read the logits once.
+// CrossEntropyStats and CrossEntropyGrad in one op for a vocabulary that is not split, so that a backend can read the logits
+// once.
 struct CrossEntropy {
   static constexpr const char* kName = "cross_entropy";
   int64_t vocabulary = 0;
@@ -502,8 +505,8 @@ struct SquaredNorms {
   }
 };
 
-// scalars: grad_norm = sqrt(sum squares); finite = grad_norm and loss_sum are; clip_factor = max_norm / (grad_norm + 1e-6) if
-// that is below 1 and max_norm > 0, else 1; updates += finite.
+// Sets scalars: grad_norm = sqrt(sum squares); finite = whether grad_norm and loss_sum are; clip_factor = max_norm / (grad_norm +
+// 1e-6) if that is below 1 and max_norm > 0, else 1; updates += finite.
 struct ApplyClip {
   static constexpr const char* kName = "apply_clip";
   double max_norm = 0;
@@ -515,10 +518,10 @@ struct ApplyClip {
 };
 
 // If scalars.finite:  g = grad * clip_factor;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
-//   master = master - lr * ( m / (1-beta1^updates) / (sqrt(v / (1-beta2^updates)) + epsilon) + weight_decay master );  weights =
-//   master.
-// grads, master, m, v: flat f32; weights: flat act, may be master itself. weight_decay by range; ranges cover the buffer in
-// order, gaps between them are padding and stay as they are.
+//   master = master - lr * ( m / (1-beta1^updates) / (sqrt(v / (1-beta2^updates)) + epsilon) + weight_decay master );
+//   weights = master.
+// grads, master, m, v: flat f32; weights: flat act, may be master itself. weight_decay is set per range. The ranges cover the
+// buffer in order; gaps between them are padding and stay unchanged.
 struct AdamW {
   static constexpr const char* kName = "adamw";
   std::span<const DecayRange> ranges;
@@ -536,9 +539,10 @@ struct AdamW {
 
 // ---------------------------------------------------------------------------------------------------------------- FP8
 
-// The FP8 copies of a tensor [N,C] act. N and C are multiples of 16. With current scaling amax = largest |x| and, if that is
-// finite and above 0, scale = largest / amax and inverse = 1 / scale; else they stay. With delayed scaling amax = max(amax, |x|)
-// and both are only read. Then values[n,c] = transposed[c,n] = x * scale, rounded to nearest, ties to even, and saturated.
+// Fills the FP8 copies of a tensor [N,C] act. N and C are multiples of 16.
+//   current scaling   amax = largest |x|; if amax is finite and above 0: scale = largest / amax, inverse = 1 / scale
+//   delayed scaling   amax = max(amax, |x|); scale and inverse are only read
+// Then values[n,c] = transposed[c,n] = x * scale, rounded to nearest, ties to even, and saturated.
 struct Quantise {
   static constexpr const char* kName = "quantise";
   Operand x;
@@ -548,8 +552,8 @@ struct Quantise {
   }
 };
 
-// The FP8 copies of norm(sum), rounded to act first, as ResidualNormForward defines it and with the mean and rstd it left. out
-// itself stays as it is.    sum, out [N,C] act; weight, bias [C] act; mean, rstd [N] f32.
+// Fills the FP8 copies of norm(sum), rounded to act first. ResidualNormForward defines the norm and has written mean and rstd.
+// The tensor of `out` is not written.    sum, out [N,C] act; weight, bias [C] act; mean, rstd [N] f32.
 struct QuantiseNorm {
   static constexpr const char* kName = "quantise_norm";
   NormKind kind = NormKind::layernorm;
@@ -566,9 +570,10 @@ struct QuantiseNorm {
   }
 };
 
-// For each row r:  histories[r] moves one place to the right and begins with amax[r] (0 if that is not finite); a = its largest
-// or its first value; if a > 0:  scale = largest / a, inverse = 1 / scale. amax [rows] f32; table [rows, at least kHistory +
-// history] f32: inverse, scale, nothing, nothing, and amaxes of earlier steps, the most recent first.
+// For each row r: histories[r] shifts right by one and starts with amax[r] (0 if that is not finite). a = its largest or its
+// first value. If a > 0: scale = largest / a, inverse = 1 / scale.
+// amax [rows] f32; table [rows, at least kHistory + history] f32: inverse, scale, two unused columns, and the amaxes of earlier
+// steps, the most recent first.
 struct UpdateScales {
   static constexpr const char* kName = "update_scales";
   static constexpr int64_t kInverse = 0, kScale = 1, kHistory = 4;  // columns of the table
@@ -596,7 +601,7 @@ struct Fill {
   }
 };
 
-// to[i] = from[i], converted.    f32 and bf16 in any combination; other dtypes alike.
+// to[i] = from[i], converted.    f32 and bf16 in any combination; other dtypes only to themselves.
 struct Copy {
   static constexpr const char* kName = "copy";
   Tensor from, to;
@@ -606,7 +611,8 @@ struct Copy {
   }
 };
 
-// out[i] = mean + deviation * normal(first + i), the normals of philox(seed, {index/4 low, index/4 high, site, 0}).    f32.
+// out[i] = mean + deviation * normal(first + i), where normal(index) comes from philox(seed, {index/4 low, index/4 high, site,
+// 0}).    f32.
 struct RandomNormal {
   static constexpr const char* kName = "random_normal";
   double mean = 0, deviation = 1;
@@ -620,7 +626,7 @@ struct RandomNormal {
   }
 };
 
-// The list of all ops; X(Op) once each. clang-format would lay it out anew every time.
+// The list of all ops; X(Op) once each. clang-format would change its layout every time.
 // clang-format off
 #define TRIREME_OPS(X) \
   X(EmbeddingForward) \

@@ -1,5 +1,5 @@
-// What a step asked for, call by call: ops, events, and the collectives that join ranks. The cost backend and the communicators
-// on paper write it without doing anything; wrapped around real ones it is what was executed, and both must be the same.
+// The calls of a step: ops, events and collectives. The cost backend and the CostCommunicators write it without executing
+// anything. Wrappers around real ones write what was executed, and both must be equal.
 #pragma once
 
 #include <string_view>
@@ -12,32 +12,32 @@ namespace trireme {
 
 enum class RecordKind : uint8_t { op, event, wait, collective };
 
-// Names point to text that lives as long as the program.
+// Names point to text that outlives the log.
 struct OpRecord {
   RecordKind kind = RecordKind::op;
-  std::string_view name;  // of the op, the event or the collective
+  std::string_view name;  // of the op, event or collective
   Stream stream;
   double flops = 0;
-  int64_t bytes_read = 0, bytes_written = 0;  // of a collective: what it sends from, and what it writes
+  int64_t bytes_read = 0, bytes_written = 0;  // of a collective: of its source and its destination
   std::string_view group;                     // of a collective
-  int peer = -1;                              // of a message, or the root of a broadcast
+  int peer = -1;                              // of a send or receive, or the root of a broadcast
   bool operator==(const OpRecord&) const = default;
 };
 
 enum class Access : uint8_t { read, written, updated, scratch };
 
-// Follows the operands of a recorded step and the order of its streams, for those who place its tensors in memory.
+// Receives the operands of a recorded step and the order of its streams, from which the memory of its tensors is planned.
 class StepWatcher {
  public:
   virtual ~StepWatcher() = default;
   virtual void begin_call(Stream stream, int64_t scratch_bytes) = 0;  // an op or a collective; its operands follow
   virtual void access(const Tensor& tensor, Access access) = 0;
-  virtual void in_place(const Tensor& out, const Tensor& in) = 0;  // `out` may be written where `in` is
-  virtual uint64_t record(Stream stream, const char* name) = 0;     // returns a ticket that wait takes
+  virtual void in_place(const Tensor& out, const Tensor& in) = 0;  // `out` may be written to the memory of `in`
+  virtual uint64_t record(Stream stream, const char* name) = 0;    // returns a ticket that wait takes
   virtual void wait(Stream stream, uint64_t ticket) = 0;
 };
 
-// Adds up what the ops of a step come to, and keeps the records if asked: a large step has millions.
+// Sums the cost of the ops of a step. Keeps the records only if asked, because a large step has millions.
 class StepLog {
  public:
   enum class Keep : uint8_t { no, yes };

@@ -1,5 +1,5 @@
-// Computes nothing and counts everything: each op becomes a record of its name, stream, FLOPs and bytes. A step recorded here
-// before the first real one sizes the memory; tensors have shapes but no storage.
+// Computes nothing and counts everything: each op becomes a record of its name, stream, FLOPs and bytes. A step is recorded here
+// before the first real one, to plan its memory. Tensors have shapes but no storage.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ OpRecord record_of(Stream stream, const Op& op) {
           .bytes_written = bytes.written};
 }
 
-// Passes the operands of an op on to a watcher.
+// Forwards the operands of an op to a watcher.
 struct OperandWatcher {
   StepWatcher& watcher;
   void in(const char*, const Tensor& tensor) { watcher.access(tensor, Access::read); }
@@ -47,15 +47,15 @@ struct OperandWatcher {
   void in_place(const Tensor& out, const Tensor& in) { watcher.in_place(out, in); }
 };
 
-// The most working memory that ops need at once.
+// The largest scratch memory of any op.
 struct ScratchPeaks {
   int64_t compute = 0;
-  int64_t wgrad = 0;  // of wgrad on a stream of its own
+  int64_t wgrad = 0;  // of wgrad on its own stream
 };
 
 class CostBackend final : public Backend {
  public:
-  // `target` is the backend the step will really run on: it knows the scratch memory its ops need.
+  // `target` is the backend that the step will run on; it knows the scratch memory of its ops.
   CostBackend(const Backend& target, StepLog& log) : target_(target), log_(log) {}
 
 #define TRIREME_RECORD_OP(Op) \

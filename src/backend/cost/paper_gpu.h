@@ -1,5 +1,5 @@
-// A GPU that is not here. It runs nothing; it answers what the recording of a step asks of the backend it is made for, so that
-// the memory of a run is known on any machine. What the cuda backend asks of libraries is put in numbers measured on an H200.
+// Stands in for a GPU when the memory of a run is planned on a machine without one. It runs nothing; it answers what recording a
+// step asks of its target backend. Library workspaces are as measured on an H200.
 #pragma once
 
 #include "backend/backend.h"
@@ -19,9 +19,8 @@ class PaperGpu final : public Backend {
   int64_t scratch_bytes(const LinearForward&) const override { return kGemmWorkspace; }
   int64_t scratch_bytes(const LinearInputGrad&) const override { return kGemmWorkspace; }
   int64_t scratch_bytes(const LinearWeightGrad&) const override { return kGemmWorkspace; }
-  // So that sums have one order, cuDNN's backward keeps the gradient of the queries in 32 bits for each tile of keys: 256 of
-  // them, or 128 with heads of up to 64. Measured: 8 times the gradient for 2048 keys and heads of 128, 15 times with heads
-  // of 64.
+  // For deterministic sums cuDNN's backward keeps an f32 gradient of the queries per tile of keys. A tile has 256 keys, or 128
+  // with heads of up to 64. Measured with 2048 keys: 8 times the gradient with heads of 128, 15 times with heads of 64.
   int64_t scratch_bytes(const AttentionBackward& op) const override {
     const int64_t tile = op.d_out.shape[3] > 64 ? 256 : 128, tiles = ceil_div(op.key_length, tile);
     return tiles * op.d_out.count() * size_of(DType::f32) + 8 * op.lse.count() * size_of(DType::f32) + bias_bytes(op);
@@ -43,7 +42,7 @@ class PaperGpu final : public Backend {
   std::string description() const override { return "a GPU on paper"; }
 
  private:
-  // What keeps documents apart: [B,1,T,T] in bf16.
+  // The mask that separates documents: [B,1,T,T] bf16.
   template <class Op>
   static int64_t bias_bytes(const Op& op) {
     return op.document_starts.count() * op.key_length * size_of(DType::bf16);
