@@ -1,5 +1,5 @@
-// A second stream, for small kernels that need nothing of what is launched with them: they run on the multiprocessors that it
-// leaves idle, instead of after it.
+// A second stream for small kernels that do not depend on a larger kernel. They overlap with it on multiprocessors that it leaves
+// idle, instead of running after it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,11 +13,12 @@ class Aside {
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
-  // work(stream) and beside(another stream), both after what `stream` has so far and before what follows there.
+  // Runs work(stream) concurrently with beside(another stream). Both run after everything already on `stream` and before
+  // everything enqueued on it later.
   template <class Work, class Beside>
   void run(cudaStream_t stream, Work&& work, Beside&& beside) {
     fork(stream);
-    work(stream);  // first, so that its blocks are placed first
+    work(stream);  // launched first, so that its blocks are scheduled first
     beside(stream_);
     join(stream);
   }

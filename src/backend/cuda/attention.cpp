@@ -20,7 +20,7 @@ using TensorPack = std::unordered_map<int64_t, void*>;
 
 constexpr int64_t kTile = 64;  // positions in a block of cuDNN's kernels
 
-// Names of the graph's tensors.
+// Ids of the graph's tensors.
 enum Id : int64_t { kQ = 1, kK, kV, kOut, kStats, kDOut, kDQ, kDK, kDV, kSeed, kOffset, kBias };
 
 struct Problem {
@@ -29,7 +29,7 @@ struct Problem {
   float scale, dropout;
   bool documents;
 
-  // A bias [B,1,T,T] keeps documents apart.
+  // A bias [B,1,T,T] separates documents.
   int64_t bias_bytes() const { return documents ? B * T * T * size_of(DType::bf16) : 0; }
   auto operator<=>(const Problem&) const = default;
 };
@@ -49,8 +49,8 @@ Problem problem_of(const Op& op) {
           .documents = static_cast<bool>(op.document_starts)};
 }
 
-// Documents only with the causal mask, where every query sees a key: itself. And in whole tiles, so that the bias is read in
-// whole accesses.
+// Documents are supported only with the causal mask, where every query sees at least itself, and only for whole tiles, so that
+// the bias is read in whole accesses.
 template <class Op>
 bool served(const Op& op) {
   const Tensor& packed = op.q.packed.tensor;
@@ -69,7 +69,7 @@ struct CachedGraph {
   int64_t workspace = 0;
   int64_t bias_bytes = 0;
 
-  // The seed and offset of dropout, and the bias, are after the graph's own workspace.
+  // The dropout seed and offset, and the bias, follow the graph's own workspace.
   int64_t seeds_at() const { return round_up(workspace, 256); }
   int64_t bias_at() const { return round_up(seeds_at() + 2 * size_of(DType::i64), 256); }
   int64_t bytes() const { return bias_at() + bias_bytes; }

@@ -1,5 +1,5 @@
-// Attention by cuDNN's fused kernels: bf16, whole sequences, head widths in steps of 8 up to 128. Graphs are built once per
-// shape.
+// Attention by cuDNN's fused kernels: bf16, whole sequences, head widths that are multiples of 8 up to 128. Graphs are built once
+// per shape.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@ class Attention {
   Attention();
   ~Attention();
 
-  // Whether cuDNN's kernels can do it; plain_attention.h does the rest.
+  // Whether cuDNN's kernels support the op; plain_attention.h runs the others.
   static bool serves(const AttentionForward& op);
   static bool serves(const AttentionBackward& op);
 

@@ -52,7 +52,7 @@ void* CudaBackend::scratch(Stream stream, int64_t bytes) const {
 }
 
 bool CudaBackend::has_room_beside(int64_t rows, int64_t columns) const {
-  return cuda::product_tiles(rows, columns) < 2 * multiprocessors_;  // the last of the rounds fills only a part of them
+  return cuda::product_tiles(rows, columns) < 2 * multiprocessors_;  // the last wave leaves many multiprocessors idle
 }
 
 void CudaBackend::repeat(Stream stream, const WorkKey& key, const std::function<void()>& enqueue) {
@@ -74,14 +74,14 @@ void CudaBackend::begin_range(const char* name, std::optional<int64_t> number) {
     nvtxRangePushA(name);
     return;
   }
-  std::array<char, 64> text{};  // steps allocate nothing
+  std::array<char, 64> text{};  // on the stack, because steps must not allocate
   fmt::format_to_n(text.data(), text.size() - 1, "{} {}", name, *number);
   nvtxRangePushA(text.data());
 }
 void CudaBackend::end_range() { nvtxRangePop(); }
 
 void CudaBackend::set_profiling(Profiling profiling) {
-  CUDA_CHECK(cudaDeviceSynchronize());  // the window holds whole steps
+  CUDA_CHECK(cudaDeviceSynchronize());  // so that the profile covers whole steps
   CUDA_CHECK(profiling == Profiling::on ? cudaProfilerStart() : cudaProfilerStop());
 }
 
@@ -89,7 +89,7 @@ Event CudaBackend::record(Stream stream, const char* name) { return streams_->re
 void CudaBackend::wait(Stream stream, const Event& event) { streams_->wait(stream, event); }
 void CudaBackend::synchronize(const Event& event) { streams_->synchronize(event); }
 bool CudaBackend::reached(const Event& event) const {
-  thread_local int current = -1;  // of a thread that asks for the first time, which has no device yet
+  thread_local int current = -1;  // a thread's first call must select the device
   if (current != device_) CUDA_CHECK(cudaSetDevice(device_));
   current = device_;
   return streams_->reached(event);
@@ -103,7 +103,7 @@ Memory CudaBackend::allocate(int64_t bytes) {
   void* block = nullptr;
   const cudaError_t status = cudaMalloc(&block, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // this error is dealt with here
+    cudaGetLastError();  // clears the error, which is handled here
     size_t free = 0, total = 0;
     CUDA_CHECK(cudaMemGetInfo(&free, &total));
     throw Failure(
@@ -145,9 +145,9 @@ std::string CudaBackend::description() const {
 
 }  // namespace trireme
 
-// What cuda_module.cpp looks for.
+// The entry points that cuda_module.cpp loads.
 extern "C" int trireme_cuda_device_count() {
   int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;  // a driver without a GPU is an error to CUDA, not to us
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;  // CUDA reports a driver without a GPU as an error
 }
 extern "C" trireme::Backend* trireme_make_cuda_backend(int device) { return new trireme::CudaBackend(device); }

@@ -1,4 +1,4 @@
-// Every CUDA call is checked; what fails names the call and CUDA's own word for it.
+// Checks CUDA calls; an error names the call and CUDA's description.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@ inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess) throw Failure("{}: {}", call, cudaGetErrorString(status));
 }
 
-// After a kernel was launched: whether it could be.
+// Checks that a kernel was launched.
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
 }  // namespace trireme::cuda

@@ -1,6 +1,6 @@
-// The CUDA backend: one GPU. Ops are enqueued on CUDA streams and return at once; each file beside this one implements a group of
-// ops: linear.cpp (cuBLASLt), attention.cpp (cuDNN), and our own kernels in the .cu files. Everything is deterministic: sums are
-// made in a fixed order, never by atomics.
+// The CUDA backend: one GPU. Ops are enqueued on CUDA streams and return at once. Each file of this folder implements a group of
+// ops: linear.cpp (cuBLASLt), attention.cpp (cuDNN), and our own kernels in the .cu files. Every op is deterministic: sums have a
+// fixed order and never use atomics.
 #pragma once
 
 #include <memory>
@@ -81,12 +81,12 @@ class CudaBackend final : public Backend, public DeviceStreams {
   int multiprocessors() const { return multiprocessors_; }
 
  private:
-  // The FP8 copies of an operand that an op has written, if there are any.
+  // Fills the FP8 copies of an operand that an op has written, if it has any.
   void fill_copies(Stream where, const Operand& written) {
     if (written.fp8) run(where, Quantise{.x = written});
   }
 
-  // Scratch memory of a stream, at least `bytes` of it.
+  // Returns the scratch memory of a stream, which has at least `bytes`.
   void* scratch(Stream stream, int64_t bytes) const;
   void* scratch(int64_t bytes) const { return scratch(kCompute, bytes); }
 
@@ -100,9 +100,9 @@ class CudaBackend final : public Backend, public DeviceStreams {
   std::unique_ptr<cuda::Attention> attention_;
   std::unique_ptr<cuda::Aside> aside_;
   std::unique_ptr<cuda::Replays> replays_;
-  std::unique_ptr<cuda::StepTuning> step_tuning_;  // while it lasts
+  std::unique_ptr<cuda::StepTuning> step_tuning_;  // set while tuning in steps
   std::unique_ptr<cuda::Times> times_;
-  Tensor scratch_, scratch_beside_;  // of the compute stream, and of the weight products beside it
+  Tensor scratch_, scratch_beside_;  // of the compute stream; of the wgrad stream
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Embedding and its gradient. The gradient sums rows by token: places are sorted by token, stably, and blocks sum along the
-// sorted order, so that rows are added in the order of n and no two threads ever add to the same place.
+// Embedding and its gradient. The gradient sums rows by token. Positions are sorted by token, stably, and blocks sum along the
+// sorted order. So rows are added in the order of n, and no two threads add to the same element.
 #include <algorithm>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
@@ -38,7 +38,7 @@ struct Embed {
 
 // ------------------------------------------------------------------------------------------------------------ gradient
 
-// Rows of the table are keys; what is not in the table has the key behind all of them and is left out.
+// Keys are rows of the table. Tokens outside of it get the key after the last row and are skipped.
 __global__ void make_keys(int64_t N, int64_t first, int64_t rows, const int32_t* indices, uint32_t* keys, uint32_t* places) {
   const int64_t n = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (n >= N) return;
@@ -47,12 +47,12 @@ __global__ void make_keys(int64_t N, int64_t first, int64_t rows, const int32_t*
   places[n] = static_cast<uint32_t>(n);
 }
 
-// The sorted places are cut into windows, one for a block: so many that a frequent token is summed by several, and that few
-// places keep the device busy too. A run of one key that lies in one window is added to the table at once. Of longer ones each
-// window leaves its part: that of a run which began in an earlier window in `heads`, that of a run which goes on into the next
-// window in `tails`; join_windows adds them in order.
+// The sorted positions are split into windows, one per block. Windows are small enough that several blocks share a frequent
+// token, and that few positions keep the device busy too. A run of equal keys within one window is added to the table at once. Of
+// a run across windows each window stores a partial sum: in `heads` for a run that began in an earlier window, in `tails` for a
+// run that continues in the next one. join_windows adds them in order.
 constexpr int kMostWindow = 128;
-constexpr int kBatch = 8;  // rows that are under way at once
+constexpr int kBatch = 8;  // rows that are loaded at once
 constexpr int kMostColumnThreads = 256;
 
 int window_of(int64_t N, int multiprocessors) {
@@ -88,7 +88,7 @@ __device__ void write_to(float* at, const float (&values)[W]) {
 
 template <class T, int W, bool kDropout>
 __global__ void __launch_bounds__(kMostColumnThreads) sum_windows(const GradientArguments<T> a) {
-  __shared__ uint32_t keys[kMostWindow + 2], places[kMostWindow];  // keys: with the neighbours of the window
+  __shared__ uint32_t keys[kMostWindow + 2], places[kMostWindow];  // keys: including the neighbours of the window
   const int64_t begin = int64_t{blockIdx.x} * a.window;
   const int count = static_cast<int>(min(int64_t{a.window}, a.N - begin));
   const auto nothing = static_cast<uint32_t>(a.rows);
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kMostColumnThreads) sum_windows(const Gradient
   }
 }
 
-// The block of the window in which a long run begins adds up its parts.
+// The block of the window in which a long run begins adds its partial sums.
 template <class T, int W>
 __global__ void __launch_bounds__(kMostColumnThreads) join_windows(const GradientArguments<T> a) {
   const int64_t column = (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * W;
@@ -157,14 +157,14 @@ __global__ void __launch_bounds__(kMostColumnThreads) join_windows(const Gradien
   add_to(a.table + key * a.C + column, sum);
 }
 
-// The scratch memory of one sort and the sums along it.
+// The scratch memory of one sort and of the sums along it.
 struct Scratch {
   int window;
   uint32_t *keys, *places, *sorted_keys, *sorted_places;  // [N]
   float *heads, *tails;                                   // [windows, C]
   void* sort;
   size_t sort_bytes;
-  int64_t bytes = 0;  // of all
+  int64_t bytes = 0;  // of all arrays
 
   Scratch(void* memory, int64_t N, int64_t C, int multiprocessors) : window(window_of(N, multiprocessors)) {
     auto* base = static_cast<char*>(memory);
@@ -194,7 +194,7 @@ void add_rows(cudaStream_t stream, const EmbeddingBackward& op, const Tensor& in
   make_keys<<<blocks_for(N, 256), 256, 0, stream>>>(N, first, rows, data_of<const int32_t>(indices), scratch.keys,
                                                     scratch.places);
   check_launch("make_keys");
-  // Only the bits that keys have, whose number of passes is what sorting costs.
+  // Sorts only by the bits that keys have, because the cost is proportional to the number of passes.
   const int bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(rows)));
   CUDA_CHECK(scratch.run_sort(scratch.sort, scratch.sort_bytes, N, bits, stream));
   const GradientArguments<T> arguments{.N = N,

@@ -1,4 +1,4 @@
-// Numbers of 8 bits in kernels.
+// FP8 in kernels.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -16,10 +16,10 @@ __device__ uint32_t four_bytes(float a, float b, float c, float d) {
   return low | high << 16;
 }
 
-// Bits of |x|, which are ordered like the values, NaN above all: so that the largest does not depend on the order of blocks.
+// The bits of |x| are ordered like the values, with NaN above all. So the maximum does not depend on the order of blocks.
 __device__ inline uint32_t size_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
-// For whole warps.
+// All lanes of the warp must call it.
 __device__ inline void raise_amax(uint32_t largest, float* amax) {
   largest = __reduce_max_sync(0xffffffffu, largest);
   auto* bits = reinterpret_cast<uint32_t*>(amax);

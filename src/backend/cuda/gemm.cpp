@@ -21,7 +21,7 @@ void Gemm::run(Product product, const ProductOperands& operands, void* workspace
 }
 
 void Gemm::announce_tuning(const Product& product) {
-  constexpr double kLong = 1e10;  // multiplications
+  constexpr double kLong = 1e10;  // multiply-adds
   if (announced_ || static_cast<double>(product.m) * static_cast<double>(product.n) * static_cast<double>(product.k) < kLong)
     return;
   announced_ = true;
@@ -54,7 +54,7 @@ GemmPlan& Gemm::plan_for(const Product& product, const ProductOperands& operands
 void Gemm::tune(GemmPlan& plan, const Product& product, const ProductOperands& operands, const GemmPlace& where) {
   constexpr size_t kFinalists = 5;
   announce_tuning(product);
-  CUDA_CHECK(cudaDeviceSynchronize());  // candidates are timed while no other stream has work
+  CUDA_CHECK(cudaDeviceSynchronize());  // so that no other stream runs while candidates are timed
   plan.finalists = tuned_algorithms(plan, product, operands, where);
   plan.finalists.resize(std::min(plan.finalists.size(), keeps_finalists_ ? kFinalists : 1));
   plan.algorithm = plan.finalists.front();

@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt. The algorithm for a shape is found once and kept, in memory and in a file, so that the next run of
-// the same program on the same GPU starts with the same plans and gives the same bits.
+// GEMMs by cuBLASLt. The GEMM algorithm for a shape is found once and kept in memory and in a file. So the next run of the same
+// program on the same GPU starts with the same algorithms and gives the same bits.
 #pragma once
 
 #include <map>
@@ -19,17 +19,18 @@ class Gemm {
 
   void run(Product product, const ProductOperands& operands, void* workspace, cudaStream_t stream);
 
-  // For those who compare plans in use. From now on all products are tuned, and plans nearly as fast as the fastest, or as the
-  // one known from an earlier run, are kept beside it, which is finalist 0.
+  // Keeps several GEMM algorithms per shape, for a caller that compares them in use. From now on all GEMMs are tuned, and
+  // algorithms nearly as fast as the first one are kept as finalists. Finalist 0 is the fastest, or the one known from an earlier
+  // run.
   void keep_finalists() { keeps_finalists_ = true; }
   int finalists(const Product& product) const { return narrow<int>(std::ssize(plans_.at(product)->finalists)); }
   void use_finalist(const Product& product, int finalist);
-  void keep(const Product& product, int finalist);  // for good, and for later runs
+  void keep(const Product& product, int finalist);  // uses it from now on, in later runs too
   const std::set<Product>& used() const { return used_; }
   void forget_used() { used_.clear(); }
 
  private:
-  void announce_tuning(const Product& product);  // of products so large that it takes seconds, once
+  void announce_tuning(const Product& product);  // once, for GEMMs so large that tuning takes seconds
   void tune(GemmPlan& plan, const Product& product, const ProductOperands& operands, const GemmPlace& where);
   GemmPlan& plan_for(const Product& product, const ProductOperands& operands, const GemmPlace& where);
 
@@ -38,7 +39,7 @@ class Gemm {
   cublasLtHandle_t handle_ = nullptr;
   PlanFile file_;
   std::map<Product, std::unique_ptr<GemmPlan>> plans_;
-  std::set<Product> used_;  // where finalists are kept
+  std::set<Product> used_;  // since forget_used(), if finalists are kept
 };
 
 }  // namespace trireme::cuda

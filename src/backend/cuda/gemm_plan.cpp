@@ -18,7 +18,7 @@ cudaDataType_t cuda_type(DType dtype) {
       return CUDA_R_32F;
   }
 }
-// What biases and inputs of GELU have beside these operands.
+// The type of biases and GELU inputs of a GEMM with such operands.
 cudaDataType_t beside(DType dtype) { return is_fp8(dtype) ? CUDA_R_16BF : cuda_type(dtype); }
 
 cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {

@@ -1,4 +1,4 @@
-// One product as cuBLASLt describes it, with the algorithm that does it.
+// One GEMM as cuBLASLt describes it, with its algorithm.
 #pragma once
 
 #include <cublasLt.h>
@@ -30,16 +30,16 @@ inline constexpr int64_t kGemmWorkspaceBytes = int64_t{32} << 20;
 struct ProductOperands {
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
-  Accumulate accumulate = Accumulate::no;              // onto what D holds
-  const void* bias = nullptr;                          // [m], of the epilogues with one
+  Accumulate accumulate = Accumulate::no;              // whether to add to D
+  const void* bias = nullptr;                          // [m], for epilogues with a bias
   void* pre = nullptr;                                 // [m,n] as D: written by gelu_bias, read by d_gelu
-  const float *a_scale = nullptr, *b_scale = nullptr;  // of operands in FP8: what their values are multiplied by
+  const float *a_scale = nullptr, *b_scale = nullptr;  // FP8 operands are multiplied by these
 };
 
-// Where products run.
+// Where GEMMs run.
 struct GemmPlace {
   cublasLtHandle_t handle = nullptr;
-  void* workspace = nullptr;  // of kGemmWorkspaceBytes
+  void* workspace = nullptr;  // kGemmWorkspaceBytes of device memory
   cudaStream_t stream = nullptr;
 };
 
@@ -51,14 +51,15 @@ class GemmPlan {
 
   void execute(const ProductOperands& operands, const GemmPlace& where) { CUBLAS_CHECK(attempt(algorithm, operands, where)); }
   cublasStatus_t attempt(const cublasLtMatmulAlgo_t& with, const ProductOperands& operands, const GemmPlace& where);
-  void put_first(const cublasLtMatmulAlgo_t& known);  // of the finalists, and use it
-  void point_at(const ProductOperands& operands);     // what an epilogue or FP8 needs, before algorithms are asked for
+  void put_first(const cublasLtMatmulAlgo_t& known);  // makes `known` the first finalist and uses it
+  // Sets what epilogues and FP8 need; call it before the library is asked for algorithms.
+  void point_at(const ProductOperands& operands);
 
   using Layout = OwnedCublas<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
   OwnedCublas<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> description;
   Layout a, b, d;
   cublasLtMatmulAlgo_t algorithm{};
-  std::vector<cublasLtMatmulAlgo_t> finalists;  // algorithms worth a try, the one first that is used unless another is tried
+  std::vector<cublasLtMatmulAlgo_t> finalists;  // tuned algorithms; the first is used unless another is selected
 
  private:
   template <class T>

@@ -12,13 +12,13 @@
 namespace trireme::cuda {
 namespace {
 
-// Candidates to ask for. The library orders them by its own estimate, which is rarely the true order but rarely far off.
+// How many candidates to ask for. The library orders them by its own estimate, which is rarely exact but rarely far off.
 constexpr int kCandidates = 48;
-// Reductions in place depend on the order in which blocks finish; the others do not.
+// Split-K reductions that do not depend on the order in which blocks finish. In-place reductions do.
 constexpr uint32_t kDeterministicReductions =
     CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 
-constexpr size_t kParents = 4;  // the best of the library's candidates, whose relatives are tried
+constexpr size_t kParents = 4;  // how many of the library's best candidates have their variants tried
 
 class Timer {
  public:
@@ -46,12 +46,12 @@ class Timer {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// Memory that tuning may write to in place of the real output.
+// Memory that tuning writes to instead of the real output.
 class TemporaryOutput {
  public:
   explicit TemporaryOutput(int64_t bytes) {
     if (bytes > 0 && cudaMalloc(&data_, static_cast<size_t>(bytes)) != cudaSuccess) {
-      cudaGetLastError();  // too little memory for tuning: the library's first choice will do
+      cudaGetLastError();  // too little memory to tune: the library's first choice is used
       data_ = nullptr;
     }
   }
@@ -67,9 +67,9 @@ struct Candidate {
   float time = 0;  // ms
 };
 
-// Every candidate is timed alone, the best of them again in turns. A device that works without rest reaches the limit of its
-// power and slows down by a quarter, and then times depend on what ran before; so it rests between runs. Large models do train at
-// that limit, but plans chosen there made no step faster; step_tuning.h chooses them in the steps.
+// Times every candidate alone, then the best ones again in alternation. A device under constant load reaches its power limit and
+// slows down by a quarter, and times then depend on what ran before. So it rests between runs. Large models do train at that
+// limit, but algorithms chosen there did not make steps faster; step_tuning.h chooses them in the steps.
 class Tuning {
  public:
   Tuning(GemmPlan& plan, const ProductOperands& trial, const GemmPlace& where)
@@ -88,7 +88,7 @@ class Tuning {
 
  private:
   float time(const cublasLtMatmulAlgo_t& algorithm) {
-    constexpr float kRest = 2;  // times the run
+    constexpr float kRest = 2;  // as a multiple of the run's time
     const float time = timer_.milliseconds([&] { CUBLAS_CHECK(plan_.attempt(algorithm, trial_, where_)); });
     std::this_thread::sleep_for(std::chrono::duration<float, std::milli>(kRest * time));
     return time;
@@ -96,10 +96,10 @@ class Tuning {
 
   void consider(const cublasLtMatmulAlgo_t& algorithm) {
     constexpr size_t kRuns = 3;
-    constexpr float kHopeless = 1.25f;  // a candidate that much slower than the best at its first try gets no more
+    constexpr float kHopeless = 1.25f;  // a candidate slower than the best by this factor at its first run is not timed again
     for (const Candidate& known : candidates_)
       if (same(known.algorithm, algorithm)) return;
-    if (plan_.attempt(algorithm, trial_, where_) != CUBLAS_STATUS_SUCCESS) return;  // this also loads the kernel
+    if (plan_.attempt(algorithm, trial_, where_) != CUBLAS_STATUS_SUCCESS) return;  // also loads the kernel
     std::vector<float> times;
     do times.push_back(time(algorithm));
     while (times.size() < kRuns && times.back() <= kHopeless * fastest_);
@@ -107,7 +107,7 @@ class Tuning {
     fastest_ = std::min(fastest_, candidates_.back().time);
   }
 
-  // The same kernel with its blocks in other orders and clusters, of which the library lists only a few.
+  // Tries the same kernel with other block orders and cluster shapes, of which the library lists only a few.
   void try_relatives(const cublasLtMatmulAlgo_t& parent) {
     for (const uint32_t order : {0U, 1U, 2U})
       for (const uint16_t cluster : {CUBLASLT_CLUSTER_SHAPE_2x1x1, CUBLASLT_CLUSTER_SHAPE_1x2x1, CUBLASLT_CLUSTER_SHAPE_4x2x1}) {
@@ -189,7 +189,7 @@ std::vector<cublasLtMatmulAlgo_t> tuned_algorithms(GemmPlan& plan, const Product
   ProductOperands trial = operands;
   trial.d = output.data();
   if (writes_pre) trial.pre = pre.data();
-  if (product.out == DType::f32) trial.accumulate = Accumulate::yes;  // as all but the first gradients of a step
+  if (product.out == DType::f32) trial.accumulate = Accumulate::yes;  // as in all gradients of a step except the first
   CUDA_CHECK(cudaMemsetAsync(output.data(), 0, static_cast<size_t>(output_bytes), where.stream));
   return Tuning(plan, trial, where).best_of(listed);
 }

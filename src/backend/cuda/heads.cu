@@ -1,4 +1,4 @@
-// Heads of packed tensors: rotary positions, and copies into a cache.
+// Heads of packed tensors: rotary embedding, and copies into a cache.
 #include <algorithm>
 #include <numbers>
 
@@ -8,20 +8,20 @@ namespace trireme {
 namespace cuda {
 namespace {
 
-constexpr int kMostPairs = 256;  // heads up to 512 wide: their frequencies travel as a parameter of the kernel
+constexpr int kMostPairs = 256;  // heads up to 512 wide; their frequencies are passed as a kernel argument
 
 template <class T>
 struct RotaryArguments {
   T* heads;            // the first head of row 0
   int64_t row_stride;  // of a row [*,D]
-  int count, D, half;  // heads, their width, pairs in each
+  int count, D, half;  // heads, their width, pairs per head
   float sign;          // of the angle
   const int32_t* positions;
   double turns_per_position[kMostPairs];
 };
 
-// A block turns one row [heads,D]: its cosines and sines are made once for all heads. Turns are counted in double, because far
-// positions times high frequencies have more digits than a float; what is left of them after whole turns is small.
+// One block rotates one row [heads,D] and computes its cosines and sines once for all heads. Angles are reduced in double,
+// because a far position times a high frequency has more digits than a float; the remainder after whole turns is small.
 template <class T, int W>
 __global__ void rotate(const __grid_constant__ RotaryArguments<T> a) {
   __shared__ float cosines[kMostPairs], sines[kMostPairs];
@@ -35,7 +35,7 @@ __global__ void rotate(const __grid_constant__ RotaryArguments<T> a) {
   }
   __syncthreads();
   T* row = a.heads + blockIdx.x * a.row_stride;
-  const int packs = a.half / W;  // of a head
+  const int packs = a.half / W;  // per head
   for (int pack = threadIdx.x; pack < packs * a.count; pack += blockDim.x) {
     const int head = pack / packs, first = pack % packs * W;
     T* at = row + head * a.D + first;
@@ -52,7 +52,7 @@ __global__ void rotate(const __grid_constant__ RotaryArguments<T> a) {
   }
 }
 
-// Row n = b T + t of the source, `width` elements of it, goes to row b to_T + to_position + t.
+// Copies `width` elements of row n = b T + t of the source to row b to_T + to_position + t.
 template <class T>
 struct CopyRows {
   const T* from;
@@ -95,7 +95,7 @@ void CudaBackend::run(Stream stream, const Rotary& op) {
                                  .turns_per_position = {}};
     for (int64_t i = 0; i < half; ++i)
       arguments.turns_per_position[i] = rotary_frequency(op.base, i, op.dims, op.scaling) / (2 * std::numbers::pi);
-    // A pack must not straddle the halves, and D keeps the next head aligned.
+    // A pack must not straddle the two halves of a head, and D must keep the next head aligned.
     const auto launch = [&]<int W>(std::integral_constant<int, W>) {
       const int64_t packs = op.heads.count * half / W;
       const int threads = narrow<int>(std::min<int64_t>(256, round_up(packs, kWarp)));

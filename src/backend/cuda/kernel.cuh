@@ -1,4 +1,4 @@
-// What our kernels share: 16-byte accesses, sums over a block in a fixed order, dropout, and the choice of a kernel by dtype.
+// Shared by our kernels: 16-byte accesses, block sums in a fixed order, dropout, and dispatch by dtype.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,7 +14,7 @@ namespace trireme::cuda {
 
 using device_bf16 = __nv_bfloat16;
 
-// The device's type of an element of activations.
+// Calls use with the device type of an activation dtype.
 template <class Use>
 void with_act(DType dtype, Use&& use) {
   if (dtype == DType::bf16) return use(device_bf16{});
@@ -24,7 +24,7 @@ void with_act(DType dtype, Use&& use) {
 
 template <class T>
 T* data_of(const Tensor& tensor) {
-  return static_cast<T*>(tensor.data);  // null where an optional operand is absent
+  return static_cast<T*>(tensor.data);  // null if an optional operand is absent
 }
 
 __device__ inline float to_float(float x) { return x; }
@@ -37,8 +37,9 @@ __device__ T from_float(float x) {
     return __float2bfloat16(x);
 }
 
-// W neighbouring elements, by default as many as 16 bytes hold, moved in accesses of up to 16 bytes. Addresses must be aligned to
-// the access; W = 1 serves rows that are not. Pairs of bf16 are kept as words: apart, each would take a register of its own.
+// W neighbouring elements, by default as many as 16 bytes hold, loaded and stored in accesses of up to 16 bytes. Addresses must
+// be aligned to the access; W = 1 is for unaligned rows. Pairs of bf16 are kept as 32-bit words, because separately each would
+// take a register.
 template <class T, int W = 16 / sizeof(T)>
 struct alignas(W * sizeof(T) < 16 ? W * sizeof(T) : 16) Pack {
   static constexpr int kSize = W;
@@ -46,7 +47,7 @@ struct alignas(W * sizeof(T) < 16 ? W * sizeof(T) : 16) Pack {
   std::conditional_t<kPairs, uint32_t, T> words[kPairs ? W / 2 : W] = {};
 
   __device__ static Pack load(const T* from) { return *reinterpret_cast<const Pack*>(from); }
-  // For what is read once: does not displace other things in the caches.
+  // For data that is read once: does not evict other data from the caches.
   __device__ static Pack load_once(const T* from) {
     if constexpr (sizeof(Pack) % sizeof(int4) != 0)
       return load(from);
@@ -67,7 +68,7 @@ struct alignas(W * sizeof(T) < 16 ? W * sizeof(T) : 16) Pack {
     else
       return to_float(words[i]);
   }
-  // Pairs are rounded by one instruction, where set takes two for each.
+  // Rounds pairs with one instruction, where set takes two per element.
   __device__ static Pack of(const float (&values)[W]) {
     Pack pack;
 #pragma unroll
@@ -92,8 +93,8 @@ struct alignas(W * sizeof(T) < 16 ? W * sizeof(T) : 16) Pack {
 
 inline bool aligned16(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 
-// Chooses how many elements of T a thread moves at once in rows of C: 16 bytes of them, if every row of every operand starts at a
-// multiple of 16 bytes (an absent one does), else one.
+// Chooses how many elements of T a thread accesses at once in rows of C: 16 bytes if every row of every operand is aligned to 16
+// bytes (absent operands count as aligned), else one.
 template <class T, class Use>
 void with_width(int64_t C, std::initializer_list<const void*> operands, Use&& use) {
   constexpr int kWidth = Pack<T>::kSize;
@@ -119,7 +120,7 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
-// The sum over all threads of the block, on every thread. `shared` has room for one value per warp and is free again afterwards.
+// The sum over all threads of the block, on every thread. `shared` holds one value per warp and may be reused afterwards.
 template <class T>
 __device__ T block_sum(T value, T* shared) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = (blockDim.x + kWarp - 1) / kWarp;
@@ -132,7 +133,7 @@ __device__ T block_sum(T value, T* shared) {
   return value;
 }
 
-// Dropout as ops.h defines it, ready for a kernel.
+// Dropout as defined in ops.h, as kernel arguments.
 struct DropoutArguments {
   const int64_t* row_keys = nullptr;
   uint64_t seed = 0;
@@ -146,7 +147,7 @@ struct DropoutArguments {
             1 / (1 - dropout.probability)};
   }
   __host__ __device__ bool active() const { return row_keys != nullptr; }
-  // What elements column .. column + W - 1 of a row are multiplied by; column is a multiple of W, which is 1 or a multiple of 4.
+  // The factors of elements column .. column + W - 1 of a row. column is a multiple of W, which is 1 or a multiple of 4.
   template <int W>
   __device__ void factors(int64_t row, int64_t column, float (&out)[W]) const {
     const int64_t key = row_keys[row];
@@ -165,7 +166,7 @@ struct DropoutArguments {
 
 inline int blocks_for(int64_t work, int64_t per_block) { return narrow<int>(ceil_div(work, per_block)); }
 
-// body.template operator()<W>(i) for each pack of W elements, i its first element: one pack a thread.
+// Calls body.template operator()<W>(i) for each pack of W elements, where i is its first element. One pack per thread.
 inline constexpr int kPackThreads = 256;
 template <int W, class Body>
 __global__ void __launch_bounds__(kPackThreads) each_pack(int64_t packs, const Body body) {

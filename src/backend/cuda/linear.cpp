@@ -1,4 +1,4 @@
-// Linear layers. cuBLASLt sees our row-major [rows, columns] as column-major [columns, rows], so every product is written
+// Linear layers. cuBLASLt sees our row-major [rows, columns] as column-major [columns, rows], so every GEMM is written
 // transposed: out^T [O,N] = weight [O,I] x^T [I,N], and so on.
 #include "backend/cuda/aside.h"
 #include "backend/cuda/check.h"
@@ -14,12 +14,12 @@ using cuda::Epilogue;
 using cuda::Product;
 using cuda::Transposed;
 
-// What the library's epilogues can do: GELU by tanh in bf16, with rows of whole 16-byte pieces.
+// Whether cuBLASLt's epilogues support the activation: tanh GELU in bf16, with rows that are multiples of 16 bytes.
 bool fuses(Activation activation, DType dtype, int64_t width) {
   return activation == Activation::gelu_tanh && dtype == DType::bf16 && width % 8 == 0;
 }
 
-// Both operands of a product have FP8 copies, or none has.
+// Whether a GEMM reads FP8 copies. Both operands must have them, or neither.
 bool in_fp8(const Operand& a, const Operand& b) {
   CHECK_EQ(static_cast<bool>(a.fp8), static_cast<bool>(b.fp8));
   return static_cast<bool>(a.fp8);
@@ -27,7 +27,7 @@ bool in_fp8(const Operand& a, const Operand& b) {
 
 const float* inverse_scale(const Operand& operand) { return operand.fp8.inverse.as<float>(); }
 
-// D^T [m,n] = A [m,k] B^T [k,n] of copies that both lie along k.
+// D^T [m,n] = A [m,k] B^T [k,n]; both FP8 copies are contiguous along k.
 Product fp8_product(const Tensor& a, const Tensor& b, DType out) {
   CHECK_EQ(a.shape[1], b.shape[1]);
   return {
@@ -45,7 +45,7 @@ int64_t CudaBackend::scratch_bytes(const LinearWeightGrad& op) const {
 void CudaBackend::run(Stream where, const LinearForward& op) {
   const int64_t N = op.x.shape()[0], I = op.x.shape()[1], O = op.weight.shape()[0];
   const bool fp8 = in_fp8(op.x, op.weight);
-  // An activation whose result is wanted in FP8 is made with its copies.
+  // In FP8 the activation is computed together with the FP8 copies of its result.
   const bool fused = fuses(op.activation, op.x.dtype(), O) && op.bias && !fp8;
   const Tensor result = op.activation == Activation::none || fused ? op.out.tensor : op.pre;
   Product product{
@@ -116,8 +116,7 @@ void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
     else
       cuda::add_column_sums(op.d_out.tensor, op.d_bias, workspace + cuda::kGemmWorkspaceBytes, stream);
   };
-  // A product of fewer tiles than there are multiprocessors leaves some idle. One of few rows is over before another stream
-  // begins.
+  // A GEMM with fewer tiles than multiprocessors leaves some idle. With few rows it is finished before another stream starts.
   if (where == kCompute && cuda::product_tiles(I, O) < multiprocessors_ && N >= full_speed_rows())
     return aside_->run(stream(where), multiply, add_sums);
   multiply(stream(where));

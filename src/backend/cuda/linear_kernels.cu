@@ -26,20 +26,20 @@ __global__ void activation_backward_kernel(const T* pre, T* d, int64_t count) {
   d[i] = from_float<T>(to_float(d[i]) * slope);
 }
 
-constexpr int kSumWarps = 8;  // of a block; they share a stripe's rows
+constexpr int kSumWarps = 8;  // per block; they share the rows of a stripe
 constexpr int kColumnsPerBlock = 256;
-constexpr int kMostStripes = 256;  // row ranges that are summed side by side
+constexpr int kMostStripes = 256;  // row ranges that are summed concurrently
 
-// Enough blocks to fill any GPU several times over, and no more, because each leaves a row of part sums. Depends on the shape
-// only, and with it the order of the sums.
+// Enough blocks to fill any GPU several times, but no more, because each writes a row of partial sums. Depends only on the shape,
+// and so does the order of the sums.
 int stripes_of(int64_t N, int64_t C) {
   constexpr int64_t kBlocks = 2048;
   const int64_t wanted = kBlocks / blocks_for(C, kColumnsPerBlock);
   return static_cast<int>(std::clamp<int64_t>(wanted, 16, std::min<int64_t>(kMostStripes, std::max<int64_t>(N / 32, 16))));
 }
 
-// Block (x, y) sums stripe y of columns 256 x ..: each warp every 8th row of it, several under way at once, then the warps in
-// order.
+// Block (x, y) sums stripe y of the columns from 256 x on. Each warp takes every 8th row, with several loads in flight; then the
+// warps are added in order.
 template <class T>
 __global__ void __launch_bounds__(kSumWarps* kWarp)
     stripe_sums(const T* values, int64_t N, int64_t C, int64_t rows, float* partial) {
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kSumWarps* kWarp)
   partial[blockIdx.y * C + mine] = total;
 }
 
-// A block has 32 columns; its warps each add every 8th part, then what they have in order.
+// A block has 32 columns. Each warp adds every 8th partial sum; then the warps are added in order.
 __global__ void __launch_bounds__(kSumWarps* kWarp) add_parts(const float* partial, int64_t parts, int64_t C, float* sums) {
   __shared__ float shared[kSumWarps][kWarp];
   const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;

@@ -1,5 +1,5 @@
-// Cross entropy: a block of threads takes a row of logits. Its statistics are made in one pass, with a maximum that grows as the
-// row is read and a sum that follows it.
+// Cross entropy: one block per row of logits. The statistics are computed in one pass, with a running maximum and a sum that is
+// rescaled to it.
 #include <limits>
 
 #include "backend/cuda/kernel.cuh"
@@ -11,22 +11,22 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kFusedThreads = 512;
-constexpr int kUnroll = 4;  // packs of a thread that are under way at once
+constexpr int kUnroll = 4;  // packs per thread that are loaded at once
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// exp(x - from), by the machine's own exponential. The difference is taken before the scaling, so that the maximum has exactly 1.
+// exp(x - from) by the hardware's exp2. The difference is taken before the scaling, so that the maximum gives exactly 1.
 __device__ float exp_of_difference(float x, float from) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"((x - from) * 1.4426950408889634f));
   return result;
 }
 
-// Sum of exp(logit - highest) over some logits. Logits of minus infinity have weight 0 even if there are no others; a logit
-// that is NaN or infinity makes the sum NaN.
+// Sum of exp(logit - highest) over some logits. Logits of minus infinity have weight 0, even if there are no others. A logit that
+// is NaN or infinity makes the sum NaN.
 struct RowStats {
   float highest = kLowest, sum = 0;
 
-  // What exponents are counted from: infinity - infinity would be NaN where there is nothing yet.
+  // The reference of the exponents: infinity - infinity would be NaN as long as there are no logits.
   __device__ static float origin(float highest) { return highest == kLowest ? 0 : highest; }
   __device__ void raise(float to) {
     const float higher = fmaxf(highest, to);
@@ -35,7 +35,7 @@ struct RowStats {
   }
 };
 
-// The statistics of all threads, joined, on every thread.
+// The joined statistics of all threads, on every thread.
 __device__ RowStats join_block(RowStats mine) {
   __shared__ float shared[kWarp];
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
@@ -48,7 +48,7 @@ __device__ RowStats join_block(RowStats mine) {
   return mine;
 }
 
-// A row of logits as packs: `whole` of them lie in the vocabulary, then there may be one that straddles its end.
+// A row of logits as packs: `whole` of them are inside the vocabulary; one more may straddle its end.
 template <class T, int W>
 struct LogitsRow {
   T* logits;
@@ -58,7 +58,7 @@ struct LogitsRow {
   __device__ int whole() const { return vocabulary / W; }
 };
 
-// keep(pack number, pack) sees each pack that has something of the vocabulary.
+// Calls keep(pack number, pack) for each pack that overlaps the vocabulary.
 template <class T, int W, class Keep>
 __device__ RowStats row_stats(const LogitsRow<T, W>& row, Keep&& keep) {
   RowStats stats;
@@ -101,10 +101,10 @@ __device__ RowStats row_stats(const LogitsRow<T, W>& row, Keep&& keep) {
   return join_block(stats);
 }
 
-// What turns a logit of a row into its gradient.
+// Maps a logit of a row to its gradient.
 struct RowGradient {
   float highest, inverse_sum, scale;
-  int target;  // column, -1 if it is not in this part
+  int target;  // column; -1: not in this part
 
   template <class T, int W>
   __device__ Pack<T, W> of(const Pack<T, W>& logits, int column, int vocabulary) const {
@@ -143,7 +143,7 @@ struct LossArguments {
   __device__ LogitsRow<T, W> row(int64_t n) const {
     return {logits + n * width, width, vocabulary};
   }
-  // The column of a row's target; -1 if it is masked or in another part of the vocabulary.
+  // The column of a row's target; -1: masked or in another part of the vocabulary.
   __device__ int target_column(int64_t n) const {
     const int64_t column = targets[n] - first_column;
     return targets[n] >= 0 && column >= 0 && column < vocabulary ? static_cast<int>(column) : -1;
@@ -186,8 +186,8 @@ __global__ void __launch_bounds__(kThreads) grad_kernel(const LossArguments<T> a
     gradient.of(Pack<T, W>::load_once(row.logits + first * W), first * W, a.vocabulary).store(row.logits + first * W);
 }
 
-// Each thread keeps the packs it reads in shared memory, which is fast enough for two blocks to hold a row each and take turns
-// with the memory. Nobody else reads them, so nothing has to wait.
+// Each thread keeps the packs it reads in shared memory. Two blocks per multiprocessor hold a row each, so that one reads memory
+// while the other computes. Each thread reads back only its own packs, so no barrier is needed.
 template <class T, int W>
 __global__ void __launch_bounds__(kFusedThreads, 2) fused_kernel(const LossArguments<T> a, WriteGrad write_grad) {
   extern __shared__ int4 kept_bytes[];
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kFusedThreads, 2) fused_kernel(const LossArgum
   clear_row(row, packs);
 }
 
-// The losses and, added to scalars.loss_sum, their sum. One block makes them: thread i every 1024th from i on.
+// Writes the losses and adds their sum to scalars.loss_sum. One block does it all: thread i takes every 1024th row from i on.
 constexpr int kSumThreads = 1024;
 template <class T>
 __global__ void __launch_bounds__(kSumThreads) losses_kernel(int64_t N, const LossArguments<T> a) {
@@ -268,7 +268,7 @@ bool can_fuse_cross_entropy(const Tensor& logits) {
   int device = 0, most = 0;
   CUDA_CHECK(cudaGetDevice(&device));
   CUDA_CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  constexpr int64_t kOther = 1024;  // what the kernel has besides the row
+  constexpr int64_t kOther = 1024;  // shared memory of the kernel besides the row
   return logits.shape[1] * size_of(logits.dtype) + kOther <= most;
 }
 

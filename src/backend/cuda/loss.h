@@ -1,4 +1,4 @@
-// The loss where no rank has another part of the vocabulary: statistics, losses and gradient of a row in one kernel.
+// The loss for a vocabulary that is not split over ranks: statistics, losses and gradient of a row in one kernel.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,10 +7,10 @@
 
 namespace trireme::cuda {
 
-// Whether a row fits the shared memory of this device.
+// Whether a row fits into the shared memory of this device.
 bool can_fuse_cross_entropy(const Tensor& logits);
 
-// The same as both ops one after the other, with the logits read once.
+// Does both ops and reads the logits once.
 void cross_entropy_fused(cudaStream_t stream, const CrossEntropyStats& stats, const CrossEntropyGrad& grad);
 
 }  // namespace trireme::cuda

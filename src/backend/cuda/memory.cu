@@ -1,4 +1,4 @@
-// Filling, converting and drawing.
+// Fill, copy with conversion, and random numbers.
 #include <cmath>
 
 #include "backend/cuda/kernel.cuh"
@@ -38,7 +38,7 @@ struct Convert {
   }
 };
 
-// One block of four normals a thread, in double like the reference; those outside of the tensor are left out.
+// Four normals per thread, in double like the reference; those outside of the tensor are skipped.
 __global__ void random_normal(double mean, double deviation, uint64_t seed, uint32_t site, int64_t first, int64_t count,
                               float* out) {
   const int64_t block = first / 4 + int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -66,7 +66,7 @@ void fill(cudaStream_t stream, const Tensor& out, T value) {
 
 template <class From, class To>
 void convert(cudaStream_t stream, const Copy& op) {
-  // Both sides in whole 16-byte accesses: as many elements as the narrower type has in them.
+  // Both sides use whole 16-byte accesses: as many elements as 16 bytes of the narrower type hold.
   constexpr int kWidth = Pack<device_bf16>::kSize;
   const Convert<From, To> body{data_of<From>(op.from), data_of<To>(op.to)};
   if (op.to.count() % kWidth == 0 && aligned16(op.from.data) && aligned16(op.to.data))

@@ -1,6 +1,6 @@
-// What the norm kernels share. A team of threads holds a whole row in registers, so that it is read from memory once: a warp for
-// narrow rows, with several teams in a block, a block for wide ones. Each thread has P packs of W elements; neighbouring threads
-// have neighbouring packs.
+// Shared by the norm kernels. A team of threads holds a whole row in registers, so that it is read from memory once. Narrow rows
+// have a warp per team and several teams per block, wide rows a block per team. Each thread has P packs of W elements;
+// neighbouring threads have neighbouring packs.
 #pragma once
 
 #include <array>
@@ -9,9 +9,9 @@
 
 namespace trireme::cuda {
 
-inline constexpr int kMostThreads = 512;  // of a team: leaves 128 registers to each, for a row and the sums over rows
+inline constexpr int kMostThreads = 512;  // per team: leaves each thread 128 registers, for a row and the sums over rows
 
-// The packs a thread may have. W = 1 is for rows that are not aligned, and rare.
+// The packs that a thread may have. W = 1 is for unaligned rows, which are rare.
 template <int W>
 inline constexpr auto kPacksPerThread = std::array{2, 3, 4, 8};
 template <>
@@ -22,7 +22,7 @@ struct TeamShape {
   int threads = 0;
 };
 
-// The shape with the fewest idle lanes; among equals the one with the fewest registers. No threads: the row is too wide.
+// Returns the shape with the fewest idle lanes, then with the fewest registers. threads = 0: the row is too wide.
 template <int W>
 TeamShape team_shape(int64_t C) {
   TeamShape best;
@@ -35,7 +35,7 @@ TeamShape team_shape(int64_t C) {
   return best;
 }
 
-// Calls use with the packs per thread as a constant.
+// Calls use with the packs per thread as a compile-time constant.
 template <int W, size_t kChoice = 0, class Use>
 void with_packs_per_thread(int packs, Use&& use) {
   if constexpr (kChoice < kPacksPerThread<W>.size()) {
@@ -47,7 +47,8 @@ void with_packs_per_thread(int packs, Use&& use) {
   }
 }
 
-// Sums over the team, on each of its threads. blockDim.x is the team, blockDim.y counts the teams: one unless a team is a warp.
+// Sums over the team, on each of its threads. blockDim.x is the size of a team, blockDim.y the number of teams, which is 1 unless
+// a team is a warp.
 template <int K>
 __device__ void team_sum(float (&values)[K], float (&shared)[K][kWarp]) {
 #pragma unroll
@@ -61,10 +62,10 @@ __device__ void team_sum(float (&values)[K], float (&shared)[K][kWarp]) {
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < K; ++k) values[k] = warp_sum(lane < warps ? shared[k][lane] : 0.0f);
-  __syncthreads();  // the next sum writes there
+  __syncthreads();  // the next sum reuses `shared`
 }
 
-// The packs of one row that this thread holds. kWhole: P of them, on every thread.
+// The packs of one row that this thread holds. kWhole: every thread holds all P of them.
 template <class T, int W, int P, bool kWhole = false>
 struct RowPart {
   Pack<T, W> packs[P];
@@ -86,8 +87,8 @@ struct RowPart {
     for (int p = 0; p < P; ++p)
       if (holds(p, C)) packs[p].store(row + column(p));
   }
-  // The compiler takes the packs for new ones. Otherwise it keeps what it has made of them, at twice the registers, until it is
-  // used again, where making it anew is cheap.
+  // Makes the compiler treat the packs as new values. Otherwise it keeps the floats computed from them in registers, at twice the
+  // size, until their next use, although converting again is cheap.
   __device__ void forget() {
     if constexpr (sizeof(Pack<T, W>) == 16) {
 #pragma unroll
@@ -99,7 +100,7 @@ struct RowPart {
   }
 };
 
-// use(p, k) for each element that this thread holds of a row.
+// Calls use(p, k) for each element of a row that this thread holds.
 template <int W, int P, bool kWhole = false, class Use>
 __device__ void for_each_element(int C, Use&& use) {
 #pragma unroll
@@ -110,15 +111,15 @@ __device__ void for_each_element(int C, Use&& use) {
     }
 }
 
-// Products and sums are spelled out, so that a norm made again has equal bits whatever the compiler does around it.
+// Multiplications and additions are explicit, so that a recomputed norm has equal bits however the compiler optimises around it.
 __device__ inline float norm_value(float x, float mean, float rstd, float gain, float bias) {
   return fmaf(__fmul_rn(x - mean, rstd), gain, bias);
 }
 
-// layernorm1p stores the distance of its gain from one.
+// layernorm1p stores its gain minus one.
 inline float gain_offset(NormKind kind) { return kind == NormKind::layernorm1p ? 1 : 0; }
 
-// Calls use with the flag as a constant.
+// Calls use with the flag as a compile-time constant.
 template <class Use>
 void with_flag(bool flag, Use&& use) {
   if (flag)

@@ -37,7 +37,7 @@ __device__ void store_dropped(const RowPart<T, W, P, kWhole>& d_sum, T* d_branch
   }
 }
 
-// What is read of a row.
+// The inputs of one row.
 template <class T, int W, int P, bool kWhole>
 struct BackwardRow {
   RowPart<T, W, P, kWhole> sum, d_out, d_residual;
@@ -53,12 +53,12 @@ struct BackwardRow {
   }
 };
 
-// Rows that leave registers free are read while the one before is worked on.
+// If registers are free, the next row is loaded while the current one is computed.
 template <int P>
 inline constexpr bool kReadsAhead = P <= 2;
 
-// The sums of both values over the team, on each of its threads: like team_sum, but each half of a warp adds one of the two, and
-// a buffer is free again after the next sum only, so that callers take two in turn.
+// The sums of both values over the team, on each of its threads. Like team_sum, but each half of a warp adds one of the two. A
+// buffer may be reused only after the next sum, so callers alternate between two.
 __device__ inline float2 team_sum2(float first, float second, float (&shared)[kWarp]) {
   constexpr int kHalf = kWarp / 2;
   static_assert(kMostThreads / kWarp <= kHalf);
@@ -78,7 +78,7 @@ __device__ inline float2 team_sum2(float first, float second, float (&shared)[kW
   return {__shfl_sync(0xffffffffu, value, 0), __shfl_sync(0xffffffffu, value, kHalf)};
 }
 
-// Sums over the rows of a block: what its teams have, in order, goes to memory, for add_partials.
+// Sums over the rows of a block: adds its teams in order and writes the result to memory, for add_partials.
 template <int W, int P>
 __device__ void store_block_sums(const float (&sums)[P][W], int C, float* block_sums, float* partials) {
   float* mine = blockDim.y == 1 ? partials : block_sums + threadIdx.y * C;
@@ -97,12 +97,12 @@ __device__ void store_block_sums(const float (&sums)[P][W], int C, float* block_
   __syncthreads();
 }
 
-// Each team takes every (number of teams)-th row and sums d_weight and d_bias of its rows in registers. kPlain: no dropout,
-// no offset of the gains, and no idle lanes.
+// Each team takes every (number of teams)-th row and sums d_weight and d_bias of its rows in registers. kPlain: no dropout, no
+// gain offset and no idle lanes.
 template <class T, int W, int P, bool kPlain>
 __global__ void __launch_bounds__(kMostThreads) norm_backward(const BackwardArguments<T> a) {
   __shared__ float shared[2][kWarp];
-  extern __shared__ float4 block_sums[];  // [teams, C] floats where there are several teams
+  extern __shared__ float4 block_sums[];  // [teams, C] floats if there are several teams
   RowPart<T, W, P, kPlain> weight;
   weight.load(a.weight, a.C);
   const auto gain = [&](int p, int k) { return kPlain ? weight.packs[p][k] : weight.packs[p][k] + a.gain_offset; };
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kMostThreads) norm_backward(const BackwardArgu
     auto& [sum, d_out, d_residual, mean, rstd] = here;
 
     weight.forget();
-    float total = 0, total_product = 0;  // of d_out * gain, and of that times the normalised row
+    float total = 0, total_product = 0;  // sums of d_out * gain, and of that times the normalised row
     for_each_element<W, P, kPlain>(a.C, [&](int p, int k) {
       const float normalised = (sum.packs[p][k] - mean) * rstd, gradient = d_out.packs[p][k];
       const float scaled = gradient * gain(p, k);
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kMostThreads) norm_backward(const BackwardArgu
         d_sum[k] = fmaf(d_out.packs[p][k] * gain(p, k), rstd, fmaf(sum.packs[p][k] - mean, slope, offset));
         if (a.d_residual) d_sum[k] += d_residual.packs[p][k];
       }
-      sum.packs[p] = Pack<T, W>::of(d_sum);  // takes its place
+      sum.packs[p] = Pack<T, W>::of(d_sum);  // reuses the registers of sum
     }
     sum.store(a.d_sum + at, a.C);
     if constexpr (kPlain) {
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kMostThreads) norm_backward(const BackwardArgu
   store_block_sums<W, P>(d_bias, a.C, reinterpret_cast<float*>(block_sums), partials + a.C);
 }
 
-// to[c] += sum over blocks of partials[block, c]: a block has 32 columns, each of its warps every 32nd partial sum of them.
+// to[c] += sum over blocks of partials[block, c]. A block has 32 columns; each of its warps takes every 32nd partial sum.
 constexpr int kPartialWarps = 32;
 __global__ void __launch_bounds__(kPartialWarps* kWarp)
     add_partials(const float* partials, int blocks, int C, float* d_weight, float* d_bias) {
@@ -186,8 +186,8 @@ __global__ void __launch_bounds__(kPartialWarps* kWarp)
     d_bias[mine - C] += total;
 }
 
-// How many blocks share the rows, and how many teams are in each. The partial sums follow from it, so it depends on nothing but
-// the width and the machine.
+// How many blocks share the rows, and how many teams each has. The order of the sums follows from it, so it depends only on the
+// width and the device.
 struct BackwardGrid {
   int teams, blocks;
   BackwardGrid(int team_threads, int multiprocessors)
@@ -207,7 +207,7 @@ int64_t CudaBackend::scratch_bytes(const ResidualNormBackward& op) const {
       const TeamShape shape = team_shape<W>(C);
       if (shape.threads > 0) blocks = std::max(blocks, BackwardGrid(shape.threads, multiprocessors_).blocks);
     };
-    consider(std::integral_constant<int, 1>{});  // whether operands will be aligned is not known before they have storage
+    consider(std::integral_constant<int, 1>{});  // the alignment of operands is unknown before they have storage
     if (C % Pack<T>::kSize == 0) consider(std::integral_constant<int, Pack<T>::kSize>{});
   });
   return blocks * 2 * C * size_of(DType::f32);

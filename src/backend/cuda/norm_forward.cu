@@ -16,7 +16,7 @@ struct ForwardArguments {
   float gain_offset, epsilon;
   const T *weight, *bias;  // bias may be null
   T *sum, *out;            // sum may be null
-  uint8_t* values;         // e4m3; where they are there, nobody reads out
+  uint8_t* values;         // e4m3; if not null, `out` has no reader
   const float* scale;      // of the values
   float* amax;
   float *mean, *rstd;  // mean may be null
@@ -36,7 +36,7 @@ __device__ void add_branch(float (&total)[W], const Pack<T, W>& branch, const Dr
   for (int k = 0; k < W; ++k) total[k] += branch[k] * factors[k];
 }
 
-// values = residual + the branches, rounded to T, and stored. All loads are under way before the first of them is needed.
+// values = residual + the branches, rounded to T, and stored. All loads are issued before the first result is needed.
 template <bool kDropout, class T, int W, int P>
 __device__ void load_sum(const ForwardArguments<T>& a, int64_t row, RowPart<T, W, P>& values) {
   const int64_t at = row * a.C;
@@ -75,14 +75,14 @@ __device__ void store_values(const Pack<T, W>& out, float scale, uint8_t* to, ui
   }
 }
 
-// Whether the norm is wanted as FP8 values and nothing else, and their scale is there: then they are made at once.
+// Whether only the FP8 values of the norm are needed and their scale is known. The kernel then writes them directly.
 bool values_only(const Operand& out) {
   const Fp8Copy& fp8 = out.fp8;
   return out.dtype() == DType::bf16 && out.wide == Wide::scratch && fp8.values && fp8.values.dtype == DType::f8e4m3 &&
          !fp8.transposed && !fp8.column_sums && *fp8.scaling == Fp8Scaling::delayed;
 }
 
-// Mean and variance are two sums over registers, which costs little and loses nothing when the mean is far from zero.
+// Mean and variance are two separate sums over registers. This costs little and stays accurate when the mean is far from zero.
 template <class T, int W, int P, bool kDropout>
 __global__ void __launch_bounds__(kMostThreads) norm_forward(const ForwardArguments<T> a) {
   __shared__ float shared[1][kWarp];

@@ -1,6 +1,6 @@
-// The norm of gradients and AdamW over flat buffers. Ranges of a buffer are cut into pieces of a fixed size, one block each, so
-// that the order of every sum depends on the ranges only. They reach the device as parameters of the kernels: nothing is copied
-// and nothing waits.
+// The norm of gradients and AdamW over flat buffers. Ranges of a buffer are split into pieces of a fixed size, one block each, so
+// that the order of every sum depends only on the ranges. The ranges are passed as kernel arguments, so nothing is copied and
+// nothing waits.
 #include <algorithm>
 #include <cmath>
 
@@ -11,17 +11,17 @@ namespace cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kPiece = 8192;  // elements
+constexpr int64_t kPiece = 8192;  // elements per piece
 
-// As many ranges as fit into the 4 KB that the parameters of a kernel may have.
+// As many ranges as fit into the 4 KB of a kernel's arguments.
 template <class Range>
 struct RangeChunk {
   static constexpr int kMost = 3584 / static_cast<int>(sizeof(Range) + sizeof(int));
   int count = 0;
-  int first_piece[kMost + 1] = {};  // of each range; the last entry counts them all
+  int first_piece[kMost + 1] = {};  // of each range; the last entry is the number of pieces
   Range ranges[kMost] = {};
 
-  // Takes ranges from the front of `rest`.
+  // Removes ranges from the front of `rest`.
   explicit RangeChunk(std::span<const Range>& rest) {
     count = static_cast<int>(std::min<size_t>(kMost, rest.size()));
     for (int i = 0; i < count; ++i) {
@@ -32,7 +32,7 @@ struct RangeChunk {
   }
   int pieces() const { return first_piece[count]; }
 
-  // The range that a piece is of: the last one that starts at or before it and is not empty.
+  // The range of a piece: the last one that starts at or before it and is not empty.
   __device__ int range_of(int piece) const {
     int low = 0, high = count - 1;
     while (low < high) {
@@ -53,15 +53,15 @@ int64_t count_pieces(std::span<const Range> ranges) {
   return pieces;
 }
 
-// Elements are moved four at once: 16 bytes of f32, 8 of bf16. The phase of a buffer is the place of its first element in such a
-// group; where the phases of several buffers differ, elements are taken one by one.
+// Elements are accessed four at once: 16 bytes of f32, 8 of bf16. The phase of a buffer is the position of its first element in
+// such a group. If the phases of several buffers differ, elements are accessed one by one.
 constexpr int kUnaligned = -1;
 template <class T>
 int phase_of(const T* address) {
   return static_cast<int>(reinterpret_cast<uintptr_t>(address) / sizeof(T) % 4);
 }
 
-// The piece of a block: use(std::integral_constant<int, W>, i) with W = 4 for groups that are aligned, W = 1 around them.
+// Visits the piece of a block: use(std::integral_constant<int, W>, i), with W = 4 for aligned groups and W = 1 at the edges.
 template <class Range, class Use>
 __device__ void for_each_group(const Range& range, int piece, int phase, Use&& use) {
   const int64_t begin = range.begin + piece * kPiece, end = min(begin + kPiece, range.begin + range.count);
@@ -77,7 +77,7 @@ __device__ void for_each_group(const Range& range, int piece, int phase, Use&& u
 
 // ---------------------------------------------------------------------------------------------------------------- norm
 
-// The squares are summed in double: those of large gradients are beyond f32.
+// The squares are summed in double, because those of large gradients exceed f32.
 __global__ void __launch_bounds__(kThreads)
     sum_pieces(const __grid_constant__ RangeChunk<FlatRange> chunk, int phase, const float* grads, double* partials) {
   __shared__ double shared[kWarp];
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) partials[piece] = sum;
 }
 
-// A block adds up the pieces of a range.
+// One block adds the pieces of a range.
 __global__ void __launch_bounds__(kThreads)
     sum_ranges(const __grid_constant__ RangeChunk<FlatRange> chunk, const double* partials, double* squares) {
   __shared__ double shared[kWarp];
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads) apply_clip(double max_norm, int64_t 
 
 // --------------------------------------------------------------------------------------------------------------- adamw
 
-// What is the same for all elements; the powers are made once, in double.
+// The factors that are the same for all elements; the powers are computed once, in double.
 struct AdamWFactors {
   float finite, clip, beta1, one_minus_beta1, beta2, one_minus_beta2, m_correction, root_v_correction, epsilon, learning_rate;
 };
@@ -146,7 +146,7 @@ template <class T>
 struct AdamWBuffers {
   const float* grads;
   float *master, *m, *v;
-  T* weights;  // null where they are the masters
+  T* weights;  // null if the masters are the weights
 };
 
 template <class T>

@@ -52,7 +52,7 @@ struct Problem {
             .dropout = DropoutArguments::of(op.dropout),
             .document_starts = data_of<const int32_t>(op.document_starts)};
   }
-  // Query i of sequence b sees the keys from first_seen up to, but not with, end_seen.
+  // Query i of sequence b sees the keys first_seen .. end_seen - 1.
   __device__ int64_t first_seen(int64_t b, int64_t i) const {
     return document_starts == nullptr ? 0 : max(int64_t{0}, document_starts[b * Tq + i] - first_key);
   }
@@ -65,7 +65,7 @@ struct Problem {
   }
 };
 
-// A warp for each query: its lanes score 32 keys at a time, then share out the channels of the values.
+// One warp per query: its lanes score 32 keys at a time, then divide the channels of the values.
 template <class T>
 __global__ void forward_kernel(Problem p, Heads<const T> q, Heads<const T> k, Heads<const T> v, T* out, float* lse) {
   const int64_t task = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
@@ -103,7 +103,7 @@ struct Gradients {
 
   struct Pair {
     float kept;     // the probability after dropout
-    float d_score;  // of the scaled score
+    float d_score;  // gradient of the scaled score
   };
   __device__ Pair at(const Heads<const T>& q, const Heads<const T>& k, const Heads<const T>& v, int64_t b, int64_t h, int64_t g,
                      int64_t i, int64_t j) const {
@@ -147,7 +147,7 @@ __global__ void key_gradient_kernel(Gradients<T> grad, Heads<const T> q, Heads<c
   float key[kPerLane] = {}, value[kPerLane] = {};
   const int64_t first_query = p.causal ? max(int64_t{0}, j - (p.key_length - p.Tq)) : 0;
   for (int64_t h = g * (p.H / p.G); j < p.key_length && h < (g + 1) * (p.H / p.G); ++h)
-    // Where a query sees no key this early, nor do those after it.
+    // first_seen does not decrease, so later queries do not see key j either.
     for (int64_t first = first_query; first < p.Tq && p.first_seen(b, first) <= j; first += kWarp) {
       typename Gradients<T>::Pair mine{};
       if (first + lane < p.Tq && p.first_seen(b, first + lane) <= j) mine = grad.at(q, k, v, b, h, g, first + lane, j);
@@ -170,7 +170,7 @@ __global__ void key_gradient_kernel(Gradients<T> grad, Heads<const T> q, Heads<c
 
 __global__ void seed_kernel(DropoutArguments dropout, int64_t* seeds) {
   seeds[0] = static_cast<int64_t>(dropout.seed ^ (uint64_t{dropout.site} << 32));
-  seeds[1] = dropout.row_keys[0] * 4;  // a multiple of what one draw gives
+  seeds[1] = dropout.row_keys[0] * 4;  // a multiple of the numbers per draw
 }
 
 struct DocumentBias {
@@ -188,11 +188,11 @@ struct DocumentBias {
   }
 };
 
-// A warp for each row of a head.
+// One warp per row of a head.
 template <class T>
 __global__ void merge_kernel(int64_t rows, int64_t time, int64_t H, int64_t D, const T* part_out, const float* part_lse, T* out,
                              float* lse) {
-  const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;  // of [B,T,H]
+  const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;  // index into [B,T,H]
   const int lane = threadIdx.x % kWarp;
   if (row >= rows) return;
   const int64_t h = row % H, t = row / H % time, b = row / H / time, at = (b * H + h) * time + t;

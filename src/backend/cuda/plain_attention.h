@@ -1,4 +1,4 @@
-// Attention by simple kernels, for what cuDNN does not serve: f32, a query block shorter than its keys (generation), odd widths.
+// Attention by simple kernels, for cases that cuDNN does not support: f32, fewer queries than keys (generation), odd widths.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -78,7 +78,7 @@ void PlanFile::add(const Product& product, const cublasLtMatmulAlgo_t& algorithm
   write();
 }
 
-// A cache that cannot be read is a cache that is not there: the plans are made anew.
+// An unreadable file is treated as absent: its GEMMs are tuned again.
 void PlanFile::read() {
   if (path_.empty() || !std::filesystem::exists(path_)) return;
   try {
@@ -99,7 +99,7 @@ void PlanFile::write() const {
   try {
     create_folders(path_.parent_path());
     atomic_write(path_, bytes_of(text));
-  } catch (const Failure&) {  // a home without room: the next run tunes again
+  } catch (const Failure&) {  // for example no space left: the next run tunes again
   }
 }
 

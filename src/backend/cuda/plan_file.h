@@ -1,5 +1,5 @@
-// The fastest algorithm of every product that was ever tuned on this GPU with this version of the library, as a file in the
-// user's cache folder. A run that finds its plans there starts at once and repeats the bits of the run that made them.
+// The fastest algorithm of every GEMM that was tuned on this GPU with this version of the library, as a file in the user's cache
+// folder. A run that finds its algorithms there starts without tuning and repeats the bits of the run that tuned them.
 #pragma once
 
 #include <cublasLt.h>
@@ -14,11 +14,12 @@ namespace trireme::cuda {
 
 class PlanFile {
  public:
-  // TRIREME_CACHE, XDG_CACHE_HOME/trireme or ~/.cache/trireme; without any of them plans live as long as the program.
+  // The folder is TRIREME_CACHE, XDG_CACHE_HOME/trireme or ~/.cache/trireme. Without any of them algorithms are not kept after
+  // the program ends.
   explicit PlanFile(const std::string& device);
 
   const cublasLtMatmulAlgo_t* find(const Product& product) const;
-  void add(const Product& product, const cublasLtMatmulAlgo_t& algorithm);  // and writes the file
+  void add(const Product& product, const cublasLtMatmulAlgo_t& algorithm);  // also writes the file
 
  private:
   void read();

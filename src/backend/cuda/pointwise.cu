@@ -1,5 +1,5 @@
-// Ops without sums: residual adds, dropout and activations. Each is a body that makes one pack of elements; for_each_pack runs it
-// over all of them.
+// Ops without sums: residual adds, dropout and activations. Each is a body that computes one pack of elements; for_each_pack runs
+// it over all packs.
 #include "backend/cuda/activation.cuh"
 #include "backend/cuda/quantise.h"
 
@@ -83,7 +83,7 @@ struct Activate {
   }
 };
 
-// Element i of [N,F] has its gate at 2F n + f and its up value F behind.
+// Element i of [N,F] has its gate at 2F n + f and its up value F elements after that.
 template <class T>
 struct Swiglu {
   const T* gate_up;

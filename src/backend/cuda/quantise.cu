@@ -10,7 +10,7 @@ namespace {
 
 // ------------------------------------------------------------------------------------------- where values come from
 
-// A source gives 8 neighbouring values of a row: fetch starts their loads, values computes them.
+// A source gives 8 neighbouring values of a row: fetch starts their loads, value computes each of them.
 constexpr int kRun = 8;
 using Run = Pack<device_bf16, kRun>;
 
@@ -23,7 +23,7 @@ struct Plain {
   __device__ static float value(const Fetched& from, int k) { return from[k]; }
 };
 
-// Masters, of weights that are in FP8 only.
+// f32 masters of weights that exist only in FP8.
 struct PlainF32 {
   const float* x;
   int64_t C;
@@ -62,7 +62,7 @@ struct ActivationGrad {
   __device__ static float value(const Fetched& from, int k) { return from.d[k] * activation_slope<kind>(from.pre[k]); }
 };
 
-// norm(sum), as norm_forward rounds it.
+// norm(sum), rounded as in norm_forward.
 struct Normed {
   const device_bf16* sum;
   int64_t C;
@@ -86,7 +86,7 @@ struct Normed {
 
 struct SwigluProduct {
   const device_bf16* gate_up;
-  int64_t C;  // of the result: gates are in the first C columns
+  int64_t C;  // columns of the result; gates are in the first C columns
 
   struct Fetched {
     Run gate, up;
@@ -100,7 +100,7 @@ struct SwigluProduct {
 
 // ---------------------------------------------------------------------------------------------------------- the kernel
 
-// What else is made of the values that a source has fetched: transposed copies only, with a scale that is there.
+// A second result from the values that a source has fetched: only a transposed FP8 copy, with a known scale.
 struct NothingElse {
   static constexpr bool kMakes = false;
 };
@@ -114,13 +114,13 @@ struct ActivatedToo {
   __device__ static float value(const typename ActivationGrad<kind>::Fetched& from, int k) { return activate<kind>(from.pre[k]); }
 };
 
-// A block makes a tile of 128 rows and 64 columns. A thread has 4 rows of 8 columns: bytes that lie side by side in values, and
-// that it turns, four by four, into words of the transposed tile.
+// One block makes a tile of 128 rows and 64 columns. A thread has 4 rows of 8 columns: adjacent bytes in values, which it
+// transposes, four by four, into words of the transposed tile.
 constexpr int kTileRows = 128, kTileColumns = 64;
 constexpr int kThreads = 256;
-constexpr int kRows = 4;                          // of a thread
-constexpr int kRunsAcross = kTileColumns / kRun;  // threads side by side
-constexpr int kRowWords = kTileRows / kRows;      // words of a column of the tile
+constexpr int kRows = 4;                          // per thread
+constexpr int kRunsAcross = kTileColumns / kRun;  // threads per row of the tile
+constexpr int kRowWords = kTileRows / kRows;      // words per column of the tile
 constexpr int kChunk = 16;                        // rows of a column that are stored at once
 static_assert(kTileRows == Fp8Copy::kSumRows && kThreads == kRunsAcross * kRowWords && kRunsAcross * kChunk == kTileRows);
 
@@ -132,7 +132,7 @@ struct Destination {
   float* column_sums;            // may be null
 };
 
-// Rows of four bytes become columns.
+// Transposes 4x4 bytes.
 __device__ void transpose_bytes(const uint32_t (&rows)[4], uint32_t (&columns)[4]) {
   const uint32_t low01 = __byte_perm(rows[0], rows[1], 0x5140), high01 = __byte_perm(rows[0], rows[1], 0x7362);
   const uint32_t low23 = __byte_perm(rows[2], rows[3], 0x5140), high23 = __byte_perm(rows[2], rows[3], 0x7362);
@@ -142,11 +142,11 @@ __device__ void transpose_bytes(const uint32_t (&rows)[4], uint32_t (&columns)[4
   columns[3] = __byte_perm(high01, high23, 0x7632);
 }
 
-// Where word `word` of a column of the tile lies in shared memory. Columns 8 apart, which a warp writes at once, are turned
-// against each other so that they fall into different banks; four words that are read at once stay together.
+// The index of word `word` of a column of the tile in shared memory. Columns 8 apart, which a warp writes at once, are rotated
+// against each other, so that they fall into different banks. Four words that are read at once stay adjacent.
 __device__ int tile_place(int column, int word) { return column * kRowWords + (word + column / kRun * 4) % kRowWords; }
 
-// Puts four rows of eight bytes of a thread into the tile.
+// Writes a thread's four rows of eight bytes to the tile.
 __device__ void put(const uint32_t (&bytes)[kRows][kRun / 4], int across, int down, uint32_t* tile) {
 #pragma unroll
   for (int w = 0; w < kRun / 4; ++w) {
@@ -178,7 +178,8 @@ __global__ void __launch_bounds__(kThreads, 4) quantise_tile(const Source source
   const int across = threadIdx.x % kRunsAcross, down = threadIdx.x / kRunsAcross;
   const int64_t tile_row = int64_t{blockIdx.y} * kTileRows, tile_column = int64_t{blockIdx.x} * kTileColumns;
   const int64_t first_row = tile_row + down * kRows, column = tile_column + across * kRun;
-  const bool inside = first_row < to.N && column < to.C;  // whole: N and C are multiples of 16
+  // All of a thread's elements or none, because N and C are multiples of 16.
+  const bool inside = first_row < to.N && column < to.C;
   const float scale = *to.scale;
   float other_scale = 0;
   if constexpr (Else::kMakes) other_scale = *other.scale;
@@ -274,7 +275,7 @@ __global__ void scale_by_amax(const float* amax, float largest, float* scale, fl
 
 // ------------------------------------------------------------------------------------------------------ scales of steps
 
-// One block a row. The history moves from its end on, so that nothing is overwritten before it is read.
+// One block per row. The history is shifted from its end, so that nothing is overwritten before it is read.
 __global__ void __launch_bounds__(kThreads)
     update_scales(AmaxChoice choice, float largest, const float* amax, float* table, int64_t columns, int64_t length) {
   __shared__ float shared[kThreads / kWarp];

@@ -1,5 +1,5 @@
-// FP8 copies: values, transposed values, largest value and sums of columns in one pass over what they are made from. Each of
-// these takes what the values of an operand follow from, so that they need not be written first.
+// Makes FP8 copies: values, transposed values, amax and column sums in one pass over the source. The functions compute the
+// operand from its inputs, so it need not be written in bf16 first.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,12 +8,13 @@
 
 namespace trireme::cuda {
 
-void quantise(const Operand& x, cudaStream_t stream);                                                     // x itself
-void quantise_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream);      // activation(pre)
-void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream);  // d * activation'(pre)
-// The same, and in the same pass the transposed copy of x = activation(pre): of an x that needs nothing else and has its scale.
+void quantise(const Operand& x, cudaStream_t stream);                                                 // of x itself
+void quantise_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream);  // of activation(pre)
+// Of d * activation'(pre).
+void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream);
+// The same, and in the same pass the transposed FP8 copy of x = activation(pre). can_remake(x) must be true.
 void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, const Operand& x, cudaStream_t stream);
-bool can_remake(const Operand& x);                                              // whether x is such a one
-void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream);  // swish(gate) * up
+bool can_remake(const Operand& x);  // whether x needs only the transposed copy and has its scale
+void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream);  // of swish(gate) * up
 
 }  // namespace trireme::cuda

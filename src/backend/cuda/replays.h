@@ -1,5 +1,5 @@
-// Work that comes again and again, as CUDA graphs: the second time it is recorded, from then on the whole of it is launched at
-// once, which takes the host microseconds and leaves smaller gaps between kernels.
+// Repeated work as CUDA graphs. The second run captures the graph; later runs launch it as a whole. A launch takes the host
+// microseconds and leaves smaller gaps between kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 
 namespace trireme::cuda {
 
-// What `enqueue` enqueues on the stream, ready to be launched; nothing of it is done yet.
+// Captures what `enqueue` enqueues on the stream, without running it. The caller launches and destroys the graph.
 cudaGraphExec_t record_graph(cudaStream_t stream, const std::function<void()>& enqueue);
 
 class Replays {
@@ -25,7 +25,7 @@ class Replays {
 
  private:
   struct Replay {
-    bool seen = false;  // libraries load kernels and plans are tuned the first time, which cannot be recorded
+    bool seen = false;  // the first run loads kernels and tunes GEMMs, which cannot be captured
     cudaGraphExec_t graph = nullptr;
   };
   std::map<WorkKey, Replay> replays_;

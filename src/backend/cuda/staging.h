@@ -1,4 +1,4 @@
-// The way of small uploads: through pinned memory, so that the host need not wait until the device has read its buffer.
+// Small uploads through pinned memory, so that the host does not wait until the device has read its buffer.
 #pragma once
 
 #include <cuda_runtime_api.h>

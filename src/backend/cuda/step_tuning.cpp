@@ -10,7 +10,7 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int64_t kBothPasses = 4;  // runs, after which forward and backward have come
+constexpr int64_t kBothPasses = 4;  // runs after which both forward and backward have run
 
 }  // namespace
 
@@ -33,7 +33,7 @@ bool StepTuning::done() {
 
 void StepTuning::run(const WorkKey& key, cudaStream_t stream, const std::function<void()>& enqueue) {
   Work& work = works_[key];
-  if (!work.seen) {  // libraries load kernels and products are tuned alone
+  if (!work.seen) {  // the first run loads kernels and tunes GEMMs alone
     work.seen = true;
     return enqueue();
   }
@@ -47,7 +47,8 @@ void StepTuning::run(const WorkKey& key, cudaStream_t stream, const std::functio
   running_.push_back(timed);
 }
 
-// With the plans of this run, as a graph: small work that is launched kernel by kernel takes as long as the launches.
+// Captures the work with the algorithms of this run as a graph. Launched kernel by kernel, small work would take as long as its
+// launches.
 cudaGraphExec_t StepTuning::record(Work& work, const ChoiceTrials::Run& run, cudaStream_t stream,
                                    const std::function<void()>& enqueue) {
   const auto use = [&](const std::vector<int>& choices) {
@@ -64,8 +65,8 @@ cudaGraphExec_t StepTuning::record(Work& work, const ChoiceTrials::Run& run, cud
   return graph;
 }
 
-// Micro-batches but the first of a step come to their second run first, and with them most of the work. What comes later, an
-// evaluation, may not come often enough.
+// The first works to run a second time are the micro-batches after the first of a step, which have most of the GEMMs. Later
+// works, such as an evaluation, may not run often enough to be tuned.
 void StepTuning::claim_products(Work& work) {
   if (!work.products.empty() || collected_ >= kBothPasses) return;
   std::vector<int> choices;

@@ -1,7 +1,7 @@
-// Plans of products, chosen in the steps of a run. A product that runs alone on a rested device tells little about a step of a
-// large model, which runs at the limit of the device's power, at lower clocks, with other kernels' data in the caches: of two
-// plans that take the same time alone one can take a tenth longer there. So repeated work, a pass of a micro-batch, is done with
-// one plan exchanged at a time, and timed. It computes the same within rounding: the run trains on meanwhile.
+// Chooses GEMM algorithms in the steps of a run. A GEMM that runs alone on an idle device tells little about a step of a large
+// model. There the device runs at its power limit, at lower clocks, with other kernels' data in the caches. Of two algorithms
+// that are equally fast alone, one can be a tenth slower there. So repeated work, a pass of a micro-batch, is timed with one
+// algorithm exchanged at a time. Results are the same within rounding, so training continues meanwhile.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,13 +25,13 @@ class StepTuning {
   StepTuning(const StepTuning&) = delete;
   StepTuning& operator=(const StepTuning&) = delete;
 
-  bool done();  // then it is no longer needed: the plans are chosen and kept
+  bool done();  // true once the algorithms are chosen and kept; the object is then no longer needed
   void run(const WorkKey& key, cudaStream_t stream, const std::function<void()>& enqueue);
 
  private:
   struct Work {
     bool seen = false;
-    std::vector<Product> products;  // those tried here: each has a place in one work only
+    std::vector<Product> products;  // GEMMs that are tried here; each is tried in one work only
     ChoiceTrials trials{{}};
   };
   struct TimedRun {
@@ -43,7 +43,7 @@ class StepTuning {
 
   cudaGraphExec_t record(Work& work, const ChoiceTrials::Run& run, cudaStream_t stream, const std::function<void()>& enqueue);
   void claim_products(Work& work);
-  void collect();  // the times of runs that are over
+  void collect();  // reads the times of runs that are finished
   void discard(const TimedRun& timed);
   void announce();
   void finish();

@@ -11,7 +11,7 @@ Streams::Streams() {
   int lowest = 0, highest = 0;
   CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (Line& line : lines_) {
-    const bool beside = &line == &this->line(kWeightProducts);  // what runs beside others comes after them
+    const bool beside = &line == &this->line(kWeightProducts);  // wgrad yields to the work it overlaps with
     CUDA_CHECK(cudaStreamCreateWithPriority(&line.stream, cudaStreamNonBlocking, beside ? lowest : highest));
     for (Points* points : {&line.points, &line.points_in_graph})
       for (cudaEvent_t& event : points->events) CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -38,7 +38,7 @@ Event Streams::record(Stream stream, const char* name) {
 }
 
 void Streams::wait(Stream stream, const Event& event) {
-  if (event.ticket == 0) return;  // nothing was ever recorded there
+  if (event.ticket == 0) return;  // no event was recorded
   CUDA_CHECK(cudaStreamWaitEvent(get(stream), at(event), 0));
 }
 
@@ -50,12 +50,13 @@ bool Streams::reached(const Event& event) const {
   return true;
 }
 
-// Work that waits for other ranks may never end: then the host asks instead of waiting, so that somebody can say so.
+// Work that waits for other ranks may never end. If there is a watch, the host polls instead of blocking, so that the watch can
+// report it.
 void Streams::synchronize(const Event& event) {
   if (event.ticket == 0) return;
   if (!watch_) return CUDA_CHECK(cudaEventSynchronize(at(event)));
   const Stopwatch watch;
-  constexpr double kSpin = 0.002;  // seconds; what takes longer need not be known at once
+  constexpr double kSpin = 0.002;  // seconds; after that the latency of polling no longer matters
   for (double waited = 0; !reached(event); waited = watch.seconds()) {
     watch_(event, waited);
     if (waited > kSpin) std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -1,4 +1,4 @@
-// CUDA streams by name, and events as numbered points in them: stream.h's, made real.
+// CUDA streams by name, and events as numbered points in them: the implementation of stream.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,9 +25,9 @@ class Streams {
   void set_watch(DeviceStreams::Watch watch) { watch_ = std::move(watch); }
 
  private:
-  // Events are used in turn. One that has been used again stands for a later point of its stream, so that waiting for it is
-  // waiting a little longer, never too short. Points in work that is being recorded as a graph are no points in time: they have
-  // events of their own, and tickets with the highest bit set.
+  // Events are used round-robin. A reused event marks a later point of its stream, so a wait for the earlier point may be longer,
+  // never shorter. Points recorded during graph capture are not points in time: they have their own events, and tickets with the
+  // highest bit set.
   static constexpr size_t kEvents = 64;
   static constexpr uint64_t kInGraph = uint64_t{1} << 63;
   struct Points {

@@ -24,7 +24,7 @@ cudaEvent_t Times::unused_event() {
   return event;
 }
 
-// The device is idle here, so that the event and the clock are read at the same moment but for microseconds.
+// The device is idle here, so the event and the clock are read within microseconds of each other.
 void Times::set_origin() {
   CUDA_CHECK(cudaDeviceSynchronize());
   if (last_ == nullptr) last_ = unused_event();
@@ -44,7 +44,7 @@ void Times::read() {
     const auto [event, seconds] = noted_.front();
     const cudaError_t status = cudaEventQuery(event);
     if (status == cudaErrorNotReady) {
-      cudaGetLastError();  // which is no error here
+      cudaGetLastError();  // clears the status, which is not an error here
       return;
     }
     CUDA_CHECK(status);

@@ -1,4 +1,4 @@
-// Times of points in streams: CUDA events, read when somebody asks.
+// Times of points in streams, by CUDA events that are read later.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,8 +16,8 @@ class Times {
   Times& operator=(const Times&) = delete;
 
   void note(cudaStream_t stream, double* seconds);
-  void read();     // those that are reached, up to the first that is not
-  void collect();  // all of them: waits for the device
+  void read();     // reads the times of events up to the first that is not reached
+  void collect();  // waits for the device and reads all
 
  private:
   struct Noted {
@@ -27,8 +27,8 @@ class Times {
   cudaEvent_t unused_event();
   void set_origin();
 
-  // The event read last, and its time on the host's clock. The device measures from one event to the next: in floats, which
-  // would lose microseconds over minutes.
+  // The event read last, and its time on the host's clock. Times are measured from one event to the next, because CUDA returns
+  // floats, which would lose microseconds over minutes.
   cudaEvent_t last_ = nullptr;
   double last_seconds_ = 0;
   std::deque<Noted> noted_;
