@@ -103,7 +103,7 @@ void ReferenceBackend::run(Stream, const AttentionBackward& op) {
         for (int64_t t = 0; t < T; ++t) {
           const int64_t row = ((b * T + t) * H + head) * D;
           std::vector<double> d_q(static_cast<size_t>(D));
-          double delta = 0;  // d_out . out: what the softmax takes away from every score
+          double delta = 0;  // d_out . out, which the softmax gradient subtracts from every score's gradient
           for (int64_t d = 0; d < D; ++d) delta += get(op.d_out, row + d) * get(op.out, row + d);
           for (int64_t j = first_visible_key(op, b, t); j < visible_keys(op, t); ++j) {
             const double probability = std::exp(score(op, b, t, j, head, group) - get(op.lse, (b * H + head) * T + t));

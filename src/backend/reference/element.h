@@ -42,7 +42,7 @@ inline void set(const Tensor& tensor, int64_t i, double value) {
 
 inline void add(const Tensor& tensor, int64_t i, double value) { set(tensor, i, get(tensor, i) + value); }
 
-// Element (row, column) of an operand of a product, from the copy that lies along its rows or its columns.
+// Element (row, column) of a GEMM operand, from its FP8 copy along rows or along columns if it has one.
 inline double by_rows(const Operand& operand, int64_t row, int64_t column) {
   const int64_t columns = operand.shape()[1];
   if (!operand.fp8) return get(operand.tensor, row * columns + column);
@@ -56,7 +56,7 @@ inline double by_columns(const Operand& operand, int64_t row, int64_t column) {
   return from_fp8(values.dtype, static_cast<const uint8_t*>(values.data)[column * rows + row]) * get(operand.fp8.inverse, 0);
 }
 
-// What dropout multiplies element (row, index) by.
+// The factor that dropout applies to element (row, index).
 inline double dropout_factor(const Dropout& dropout, uint32_t site, int64_t row, int64_t index) {
   if (!dropout.active()) return 1;
   const PhiloxBlock block = dropout_block(dropout.seed, site, dropout.row_keys.as<int64_t>()[row], index);

@@ -79,7 +79,7 @@ void ReferenceBackend::run(Stream, const LinearWeightGrad& op) {
       op.sum == GradSum::adds ? add(op.d_weight, o * I + i, sum) : set(op.d_weight, o * I + i, sum);
     }
     if (!op.d_bias) continue;
-    // Of the values before they were rounded to FP8, whose sums are there.
+    // With FP8 copies d_bias sums the values before rounding, of which column_sums has partial sums.
     const Tensor& summed = op.d_out.fp8 ? op.d_out.fp8.column_sums : op.d_out.tensor;
     double sum = 0;
     for (int64_t n = 0; n < summed.shape[0]; ++n) sum += get(summed, n * O + o);

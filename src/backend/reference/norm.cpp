@@ -11,7 +11,7 @@ using namespace reference;
 
 namespace {
 
-// The factor of a normalised value: layernorm1p stores its distance from one.
+// The gain of a normalised value; layernorm1p stores it minus one.
 double gain(NormKind kind, const Tensor& weight, int64_t c) { return get(weight, c) + (kind == NormKind::layernorm1p ? 1 : 0); }
 
 template <class Op>
@@ -55,7 +55,7 @@ void ReferenceBackend::run(Stream, const ResidualNormBackward& op) {
   for (int64_t n = 0; n < N; ++n) {
     const double mean = op.mean ? get(op.mean, n) : 0, rstd = get(op.rstd, n);
     const auto normalised = [&](int64_t c) { return (get(op.sum, n * C + c) - mean) * rstd; };
-    double average = 0, average_times_normalised = 0;  // of d_out * gain over C
+    double average = 0, average_times_normalised = 0;  // averages over C of d_out * gain, and of that times the normalised row
     for (int64_t c = 0; c < C; ++c) {
       const double d_out = get(op.d_out, n * C + c), scaled = d_out * gain(op.kind, op.weight, c);
       average += scaled / static_cast<double>(C);
