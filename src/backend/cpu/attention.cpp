@@ -25,7 +25,7 @@ HeadsArgument heads_argument(const HeadsView& view, DType dtype) {
   CHECK_EQ(shape.rank(), 4);
   CHECK(view.packed.dtype() == dtype);
   CHECK(view.first >= 0 && view.first + view.count <= shape[2]);
-  // A shape without storage (its scratch is being measured) has no address to count from.
+  // While scratch is measured the tensor has no storage, so there is no address to offset.
   void* data = view.packed.tensor.data;
   if (data != nullptr) data = static_cast<char*>(data) + view.first * shape[3] * size_of(dtype);
   return {.data = data, .batch_stride = shape[1] * shape[2] * shape[3], .row_stride = shape[2] * shape[3]};
@@ -33,7 +33,7 @@ HeadsArgument heads_argument(const HeadsView& view, DType dtype) {
 
 HeadsView all_heads(const Operand& heads) { return {.packed = heads, .first = 0, .count = heads.shape()[2]}; }
 
-// What AttentionForward and AttentionBackward have in common.
+// The arguments that AttentionForward and AttentionBackward share.
 template <class Op>
 AttentionArguments arguments(const Op& op) {
   const Shape &q = op.q.packed.shape(), &k = op.k.packed.shape(), &v = op.v.packed.shape();
@@ -52,7 +52,7 @@ AttentionArguments arguments(const Op& op) {
   CHECK(op.key_length >= 1 && op.key_length <= k[1]);
   CHECK_EQ(op.first_key % 4, 0);
   CHECK(!op.document_starts || op.document_starts.count() == B * Tq);
-  CHECK(op.scale > 0);  // the largest score is searched before scaling
+  CHECK(op.scale > 0);  // the maximum is taken before scaling
   return {.queries = Tq,
           .keys = k[1],
           .key_length = op.key_length,
@@ -71,8 +71,8 @@ AttentionArguments arguments(const Op& op) {
           .lse = op.lse.template as<float>()};
 }
 
-// Queries per forward task. Long tasks pack the keys less often, and a query's result is the same in any task, so this may look
-// at the number of threads: each should find several tasks.
+// Queries per forward task. Long tasks pack the keys less often. A query's result is the same in any task, so the length may
+// depend on the number of threads: each thread should get several tasks.
 int64_t task_queries(const AttentionArguments& a, int64_t key_heads, int threads) {
   constexpr int64_t kMost = 512, kFewest = 128, kTasksPerThread = 4;
   const int64_t queries = round_up(a.queries, kAttentionQueryBlock);
@@ -81,15 +81,16 @@ int64_t task_queries(const AttentionArguments& a, int64_t key_heads, int threads
   return round_up(length, kAttentionQueryBlock);
 }
 
-// Into how many parts backward cuts the work of a key/value head where there are few of them. Each part has its own sums of d_k
-// and d_v, which are added up in the end; so that their bits do not depend on the number of threads, this looks at shapes only.
+// How many parts backward splits the work of a key/value head into when there are few heads. Each part has its own sums of d_k
+// and d_v, which are added at the end. The number depends only on shapes, so that the bits do not depend on the number of
+// threads.
 int64_t backward_parts(const AttentionArguments& a, int64_t key_heads) {
   constexpr int64_t kTasks = 16;
   const int64_t units = a.group * ceil_div(a.queries, kAttentionBackwardChunk);
   return std::clamp<int64_t>(kTasks / key_heads, 1, units);
 }
 
-// The scratch of backward: a piece for each thread, then, if heads are cut into parts, the sums of every part. A head in one
+// The scratch of backward: one piece per thread, followed by the sums of every part if heads are split into parts. A head in one
 // part keeps its sums in the piece of its thread.
 struct BackwardMemory {
   int64_t parts;
@@ -130,7 +131,7 @@ void CpuBackend::run(Stream, const AttentionForward& op) {
   const int64_t thread_bytes = kernels.forward_scratch_bytes(a, length);
   char* scratch = cpu::scratch_of(scratch_, thread_bytes * pool_.size());
   pool_.run_on_threads(chunks * key_heads, [&](int64_t i, int thread) {
-    // Under the causal mask late queries have the most work, so they go first.
+    // Under the causal mask late queries have the most work, so they run first.
     const int64_t begin = (chunks - 1 - i / key_heads) * length, head = i % key_heads;
     kernels.forward(a, {.batch = head / G, .key_head = head % G, .begin = begin, .end = std::min(begin + length, a.queries)},
                     scratch + thread * thread_bytes);

@@ -8,18 +8,18 @@
 namespace trireme {
 namespace {
 
-// Blocks from this size on come straight from the kernel and ask for its huge pages: a step walks through all of them, and
-// with small pages a good part of its time would go into address translation.
+// Blocks of at least this size are mapped directly and use huge pages. A step touches all of them, and with small pages much of
+// its time would be spent on TLB misses.
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
 [[noreturn]] void out_of_memory(int64_t bytes) { throw Failure("out of memory: {} bytes were asked for", bytes); }
 
 Memory allocate_pages(int64_t bytes) {
-  // One huge page more than asked, so that the block can start at the boundary of one.
+  // One huge page more than needed, so that the block can start at a huge-page boundary.
   const auto mapped = static_cast<size_t>(round_up(bytes, kHugePage) + kHugePage);
   void* pages = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) out_of_memory(bytes);
-  madvise(pages, mapped, MADV_HUGEPAGE);  // only advice: without huge pages everything still works
+  madvise(pages, mapped, MADV_HUGEPAGE);  // only a hint; works without huge pages too
   const std::shared_ptr<void> mapping(pages, [mapped](void* address) { munmap(address, mapped); });
   const auto address = static_cast<int64_t>(reinterpret_cast<intptr_t>(pages));
   return {.device = Device::host,

@@ -1,4 +1,4 @@
-// The fast CPU backend. Ops run inline on the calling thread and its pool; each file beside this one implements a group of ops:
+// The fast CPU backend. Ops run inline on the calling thread and its pool. Each file of this folder implements a group of ops:
 // linear.cpp, attention.cpp, norm.cpp, pointwise.cpp, embedding.cpp, loss.cpp, optimizer.cpp. Their inner loops are in kernels/.
 #pragma once
 
@@ -29,7 +29,7 @@ class CpuBackend final : public HostBackend {
   Memory allocate(int64_t bytes) override;
   void upload(Stream stream, const void* from, Tensor to) override;
   void download(Stream stream, Tensor from, void* to) override;
-  double measure_peak_tflops(DType dtype) override;  // multiply-adds on registers alone, all threads
+  double measure_peak_tflops(DType dtype) override;  // multiply-adds in registers only, on all threads
   std::string description() const override;
 
  private:

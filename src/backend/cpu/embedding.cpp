@@ -11,7 +11,7 @@ using namespace cpu;
 
 namespace {
 
-// A position outside the table would read or write somebody else's memory.
+// Checks all indices, because one outside of the table would read or write foreign memory.
 const int32_t* checked_indices(const Tensor& indices, int64_t rows) {
   for (const int32_t index : indices.span<int32_t>()) CHECK(index >= 0 && index < rows);
   return indices.as<int32_t>();

@@ -10,30 +10,30 @@ namespace {
 
 const LinearKernel& linear_kernel(Isa isa) { return TRIREME_KERNELS_FOR(isa, kLinearKernel); }
 
-// The size of equal parts of `total`, as few as possible with none larger than `most`.
+// The size of equal parts of `total`: as few parts as possible, none larger than `most`.
 int64_t even_part(int64_t total, int64_t most) { return ceil_div(total, ceil_div(total, std::max<int64_t>(most, 1))); }
 
-// How a product is cut. Outermost are chunks, whose packed panels fit the scratch; the sums of a chunk are cut into tasks, and a
-// task goes through K in blocks. Sizes along M and N are in panels, those along K in elements.
+// How a GEMM is split. The outermost parts are chunks, whose packed panels fit into the scratch. The sums of a chunk are split
+// into tasks, and a task processes K in blocks. Sizes along M and N are in panels, those along K in elements.
 struct Plan {
   int64_t k_block = 0, k_chunk = 0;
   int64_t m_chunk = 0, n_chunk = 0;
   int64_t m_task = 0, n_task = 0;
-  bool keeps_sums = false;    // K takes several chunks and the sums of all tasks wait in scratch in between
-  bool single_block = false;  // each tile is finished while the next one is multiplied, so two buffers serve all
+  bool keeps_sums = false;    // K has several chunks, and the sums of all tasks stay in scratch between them
+  bool single_block = false;  // each tile's epilogue overlaps with the next tile's GEMM, so two buffers are enough
   int64_t a_bytes = 0, b_bytes = 0, task_sums_bytes = 0, sums_bytes = 0;
 
   int64_t scratch_bytes() const { return a_bytes + b_bytes + sums_bytes; }
 };
 
-constexpr int64_t kTilesInTurn = 2;  // one is multiplied while the other is finished
+constexpr int64_t kTilesInTurn = 2;  // one is computed while the epilogue of the other runs
 
 Plan make_plan(const GemmKernel& kernel, int threads, const Gemm& gemm) {
-  // Long enough chunks that packing an element is nothing against the products it takes part in, short enough to stay near the
-  // last level cache. More threads bring more of it.
+  // Chunks are long enough that packing costs little compared with the multiply-adds per element, and short enough to stay mostly
+  // in the last-level cache, which grows with the number of threads.
   const int64_t chunk_bytes = (int64_t{16} + threads) << 20;
   constexpr int64_t kMaxChunkK = 2048;
-  // Tasks per thread, so that threads that started late or were interrupted do not keep the others waiting for long.
+  // Several tasks per thread, so that a thread that starts late or is interrupted does not delay the others for long.
   const int64_t tasks_per_thread = kernel.task_packs_a ? 2 : 6;
 
   Plan plan;
@@ -69,11 +69,11 @@ struct Range {
 };
 Range part(int64_t total, int64_t size, int64_t begin) { return {begin, std::min(size, total - begin)}; }
 
-// One operand's panels of one chunk: blocks of K one after the other, in each of them the panels one after the other.
+// The packed panels of one operand in one chunk: blocks of K in order, within each block its panels in order.
 struct PackedChunk {
   std::byte* data = nullptr;
   int64_t panel_width = 0, k_bytes = 0;
-  Range width, k;  // the part of the operand, in elements
+  Range width, k;  // the range of the operand, in elements
   int64_t k_block = 0, k_step = 0;
 
   int64_t panels() const { return ceil_div(width.count, panel_width); }
@@ -90,7 +90,7 @@ const std::byte* element_address(const GemmOperand& operand, int64_t width, int6
   return static_cast<const std::byte*>(operand.data) + index * (operand.element == Element::f32 ? 4 : 2);
 }
 
-// The panels that one packing task takes: enough that runs along the width are some cache lines long.
+// Panels per packing task: enough that runs along the width are several cache lines long.
 int64_t panels_per_pack(const PackedChunk& chunk) { return ceil_div(128, chunk.panel_width); }
 int64_t pack_tasks(const PackedChunk& chunk) { return ceil_div(chunk.panels(), panels_per_pack(chunk)); }
 Range panels_of(const PackedChunk& chunk, int64_t pack_task) {
@@ -122,7 +122,7 @@ class GemmRun {
         for (int64_t k = 0; k < gemm_.k; k += plan_.k_chunk) {
           a_.width = part(gemm_.m, m_step, m), b_.width = part(gemm_.n, n_step, n);
           a_.k = b_.k = part(gemm_.k, plan_.k_chunk, k);
-          // With a single chunk along K the panels of B serve all chunks along M.
+          // With a single chunk along K all chunks along M share the panels of B.
           pack(m == 0 || plan_.k_chunk < gemm_.k);
           multiply();
         }
@@ -174,7 +174,7 @@ class GemmRun {
     return own;
   }
 
-  // A tile whose sums are complete and wait to be finished.
+  // A tile whose sums are complete and whose epilogue has not run.
   struct CompleteTile {
     const GemmRun* run = nullptr;
     TilePlace place;
@@ -190,8 +190,8 @@ class GemmRun {
     run->linear_.finish(run->gemm_.finish, rows, sums + first * stride, stride);
   }
 
-  // The tiles of m x n panels. B panels are the outer loop: one of them stays in a near cache while the A panels pass. Each tile
-  // is finished beside the product of the next.
+  // Computes the tiles of m x n panels. B panels are the outer loop, so that one stays in L1 or L2 while the A panels stream
+  // through. The epilogue of each tile overlaps with the GEMM of the next.
   void multiply_task(const PackedChunk& a, Range m, Range n, float* sums) const {
     const int64_t tile = kernel_.tile_rows * kernel_.tile_columns;
     CompleteTile complete;
@@ -232,7 +232,7 @@ class GemmRun {
   std::byte* sums_ = nullptr;
 };
 
-// With few rows each weight is used a few times only: packing it would cost more than the products.
+// With few rows each weight is used only a few times, so packing it would cost more than the GEMM.
 bool is_few(const Gemm& gemm) {
   return gemm.m <= LinearKernel::kFewRows && gemm.a.layout == Layout::k_contiguous && gemm.b.layout == Layout::k_contiguous;
 }

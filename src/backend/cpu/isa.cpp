@@ -15,7 +15,7 @@ namespace trireme::cpu {
 namespace {
 
 #if defined(__x86_64__)
-// Linux gives the tile registers only to processes that ask for them.
+// Linux enables the tile registers only for processes that request them.
 bool request_tiles() {
   constexpr int kArchReqXcompPerm = 0x1023, kXfeatureTileData = 18;
   return syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureTileData) == 0;

@@ -1,4 +1,4 @@
-// Which instruction sets the cpu backend may use. Kernels are compiled once per set; one is chosen when a backend is made.
+// Which instruction sets the cpu backend may use. Kernels are compiled once per set; each backend chooses one when it is created.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,16 @@
 
 namespace trireme::cpu {
 
-// Each includes those before it; amx_emulated runs the AMX kernels on emulated tiles, for tests on machines without AMX.
+// Each includes those before it. amx_emulated runs the AMX kernels on emulated tiles, for tests on machines without AMX.
 enum class Isa : uint8_t { baseline, avx2, avx512, avx512_bf16, amx, amx_emulated };
 
-// The best this machine has, or what TRIREME_CPU_ISA names (an error if the machine does not have it). Asking for amx also asks
-// the kernel for permission to use the tiles.
+// Returns the best set of this machine, or the one that TRIREME_CPU_ISA names (an error if the machine does not have it). For amx
+// it also asks the operating system for permission to use the tiles.
 Isa choose_isa();
 bool has_isa(Isa isa);
 const char* name_of(Isa isa);
 
-// The instruction set of the vector kernels that go with `isa`: avx512_bf16 for amx, the best of the machine for amx_emulated.
+// The instruction set of the vector kernels used with `isa`: avx512_bf16 for amx, the machine's best for amx_emulated.
 Isa vector_isa(Isa isa);
 
 }  // namespace trireme::cpu

@@ -1,4 +1,4 @@
-// The linear layers: each of their three products as one Gemm.
+// Linear layers: forward, dgrad and wgrad are one GEMM each.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gemm.h"
 
@@ -29,7 +29,7 @@ Gelu gelu_of(Activation activation) {
   return Gelu::none;
 }
 
-// A matrix as an operand whose width is its first dimension, or its second one.
+// A matrix as a GEMM operand whose width is its first dimension, or its second.
 GemmOperand rows_of(const Tensor& matrix) { return {matrix.data, element_of(matrix), Layout::k_contiguous, matrix.shape[1]}; }
 GemmOperand columns_of(const Tensor& matrix) {
   return {matrix.data, element_of(matrix), Layout::width_contiguous, matrix.shape[1]};
@@ -41,7 +41,7 @@ void check_matrix(const Operand& matrix, int64_t rows, int64_t columns, DType dt
   CHECK(matrix.dtype() == dtype);
 }
 
-// Outputs that no cache would hold until they are read are not worth bringing into one.
+// Whether to write an output past the caches, because it would be evicted before it is read.
 bool streams(const Tensor& out) {
   constexpr int64_t kLarge = int64_t{16} << 20, kLine = 64;
   const bool aligned = reinterpret_cast<uintptr_t>(out.data) % kLine == 0 && out.shape[1] * size_of(out.dtype) % kLine == 0;

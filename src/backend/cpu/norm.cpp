@@ -27,8 +27,8 @@ ResidualArguments residual_arguments(const Op& op, int64_t N, int64_t C) {
           .sum = op.sum.data};
 }
 
-// The gradients of weight and bias are sums over all rows. Each block of rows makes its own partial sums while it has the rows
-// in cache, and the partial sums are added up in order. The blocks depend on the number of rows only.
+// The gradients of weight and bias are sums over all rows. Each block of rows computes partial sums while its rows are in cache;
+// these are then added in order. The blocks depend only on the number of rows.
 struct RowBlocks {
   static constexpr int64_t kSmallest = 32, kMost = 256;
   explicit RowBlocks(int64_t N) : rows(std::max(kSmallest, ceil_div(N, kMost))), count(ceil_div(N, rows)) {}

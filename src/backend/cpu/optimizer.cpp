@@ -12,8 +12,8 @@ using namespace cpu;
 
 namespace {
 
-// Ranges of a flat buffer are cut into pieces of this many elements, counted through all ranges; the pieces, and with them the
-// order of every sum, depend on the ranges only.
+// Ranges of a flat buffer are split into pieces of this many elements, numbered through all ranges. The pieces, and so the order
+// of every sum, depend only on the ranges.
 constexpr int64_t kPiece = 64 * 1024;
 
 template <class Range>

@@ -9,7 +9,7 @@
 namespace trireme {
 
 double CpuBackend::measure_peak_tflops(DType dtype) {
-  constexpr int64_t kRounds = 20000;  // a millisecond or so
+  constexpr int64_t kRounds = 20000;  // about a millisecond
   const cpu::GemmKernel& kernel = cpu::gemm_kernel(isa_, dtype == DType::bf16 ? cpu::Element::bf16 : cpu::Element::f32);
   std::vector<double> operations(static_cast<size_t>(pool_.size()));
   double best = std::numeric_limits<double>::infinity();

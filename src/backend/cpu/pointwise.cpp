@@ -1,4 +1,4 @@
-// The ops that treat each element alone: activations, fill, copy and random numbers.
+// The elementwise ops: activations, fill, copy and random numbers.
 #include "backend/cpu/kernels/pointwise.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using namespace cpu;
 
 namespace {
 
-// Calls piece(begin, count) for fixed pieces of [0, count).
+// Calls piece(begin, count) for pieces of fixed size of [0, count).
 template <class Task>
 void run_pieces(ThreadPool& pool, int64_t count, Task&& piece) {
   pool.run(ceil_div(count, kTaskElements), [&](int64_t task) {
@@ -28,10 +28,10 @@ void run_pieces(ThreadPool& pool, int64_t count, Task&& piece) {
 
 char* at(const Tensor& tensor, int64_t element) { return static_cast<char*>(tensor.data) + element * size_of(tensor.dtype); }
 
-// From this size on what was filled first has left the cache before the last is written.
+// From this size on the start of a buffer has left the cache before its end is written.
 constexpr int64_t kPastCacheBytes = int64_t{8} << 20;
 
-// Writes past the cache: a plain store would first read the line from memory. Measured 2.5 times as fast.
+// Writes past the cache. A plain store would first read the line from memory. Measured 2.5 times as fast.
 template <class T>
 void fill_past_cache(T* to, int64_t count, T value) {
   int64_t i = 0;
@@ -42,7 +42,7 @@ void fill_past_cache(T* to, int64_t count, T value) {
   const __m128i vector = _mm_load_si128(reinterpret_cast<const __m128i*>(pattern));
   for (; i < count && reinterpret_cast<uintptr_t>(to + i) % sizeof(__m128i) != 0; ++i) to[i] = value;
   for (; i + kElements <= count; i += kElements) _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), vector);
-  _mm_sfence();  // these stores are not ordered with the ones that tell other threads of the end of the task
+  _mm_sfence();  // orders these stores before those that signal the end of the task
 #endif
   std::fill_n(to + i, count - i, value);
 }
@@ -122,7 +122,7 @@ void CpuBackend::run(Stream, const Copy& op) {
   });
 }
 
-// In double and without vectors: the first weights of a model are then the same bits on every machine.
+// In double and without vectors, so that a model's initial weights are bit-equal on every machine.
 void CpuBackend::run(Stream, const RandomNormal& op) {
   float* out = op.out.as<float>();
   run_pieces(pool_, op.out.count(), [&](int64_t begin, int64_t count) {

@@ -1,12 +1,12 @@
-// The attention kernels, as attention.cpp of the backend calls them: see AttentionForward and AttentionBackward in ops.h.
-// Included on both sides, so it may not include library headers (see simd.h).
+// The interface between the attention kernels and attention.cpp of the backend; see AttentionForward and AttentionBackward in
+// ops.h. Included on both sides, so it may not include library headers (see simd.h).
 #pragma once
 
 #include "backend/cpu/kernels/pointwise_arguments.h"
 
 namespace trireme::cpu {
 
-// The heads of a view of packed heads [B,T,*,D], f32 or bf16. Strides count elements; head h of the view is h * D further on.
+// The heads of a view of packed heads [B,T,*,D], f32 or bf16. Strides are in elements; head h of the view is at offset h * D.
 struct HeadsArgument {
   void* data = nullptr;
   int64_t batch_stride = 0;
@@ -16,8 +16,8 @@ struct HeadsArgument {
 struct AttentionArguments {
   int64_t queries = 0;     // Tq
   int64_t keys = 0;        // Tk
-  int64_t key_length = 0;  // how many of the keys are there
-  int64_t first_key = 0;   // what the draws of key 0 are keyed by
+  int64_t key_length = 0;  // how many of the keys are valid
+  int64_t first_key = 0;   // the position that keys the dropout draws of key 0
   int64_t heads = 0;       // H
   int64_t group = 1;       // H/G query heads share a key/value head
   int64_t width = 0;       // D
@@ -29,7 +29,7 @@ struct AttentionArguments {
   float* lse = nullptr;  // [B,H,Tq]
 };
 
-// `out` and `lse` of forward are what forward gave.
+// `out` and `lse` of forward are the results of forward.
 struct AttentionBackwardArguments {
   AttentionArguments forward;
   HeadsArgument d_out, d_q, d_k, d_v;
@@ -43,8 +43,8 @@ struct AttentionForwardTask {
   int64_t end = 0;
 };
 
-// A share of the work of one key/value head. Its units are the chunks of queries of the query heads that share it; unit u belongs
-// to part u % parts.
+// One part of the work of one key/value head. The work is divided into units: the chunks of queries of the query heads that share
+// it. Unit u belongs to part u % parts.
 struct AttentionBackwardTask {
   int64_t batch = 0;
   int64_t key_head = 0;
@@ -57,8 +57,8 @@ struct AttentionKernels {
   int64_t (*forward_scratch_bytes)(const AttentionArguments&, int64_t queries);  // for a task of so many queries
   void (*forward)(const AttentionArguments&, const AttentionForwardTask&, void* scratch);
 
-  // backward writes d_q of its queries, and its share of d_k and d_v to key_gradients. store_key_gradients sums the shares of all
-  // parts, which lie one after the other, in their order, and writes d_k and d_v.
+  // backward writes d_q of its queries, and its part of d_k and d_v to key_gradients. store_key_gradients sums all parts, which
+  // are contiguous, in order, and writes d_k and d_v.
   int64_t (*backward_scratch_bytes)(const AttentionArguments&);
   int64_t (*key_gradient_bytes)(const AttentionArguments&);
   void (*backward)(const AttentionBackwardArguments&, const AttentionBackwardTask&, void* scratch, float* key_gradients);
@@ -75,11 +75,10 @@ namespace amx_emulated {
 extern const AttentionKernels attention_bf16;
 }
 
-// Query blocks are this long; forward tasks are cut at multiples of it.
+// The length of query blocks; forward tasks are split at multiples of it.
 constexpr int64_t kAttentionQueryBlock = 64;
 
-// Queries of one unit of backward: with their output gradients and gradients they stay in the second-level cache while the keys
-// pass by.
+// Queries per unit of backward. They, their output gradients and their gradients stay in L2 while the keys stream through.
 constexpr int64_t kAttentionBackwardChunk = 512;
 
 }  // namespace trireme::cpu

@@ -1,6 +1,6 @@
-// Attention backward by blocks. A task has chunks of queries of the heads that share one key/value head; every query block of a
-// chunk meets every block of keys it sees, and scores are rebuilt from the log-sum-exp. Which task has which chunk is fixed, so
-// each gradient is always summed in the same order.
+// Attention backward by blocks. A task has chunks of queries of the heads that share one key/value head. Every query block of a
+// chunk is combined with every block of keys it sees, and scores are recomputed from the log-sum-exp. The assignment of chunks to
+// tasks is fixed, so each gradient is always summed in the same order.
 #pragma once
 
 #include "backend/cpu/kernels/attention_pack.h"
@@ -51,7 +51,7 @@ int64_t backward_scratch_bytes(const AttentionArguments& a) {
   return BackwardScratch<Engine>(a, nullptr).bytes;
 }
 
-// Sums of d_k and d_v over queries, for every block of keys, in the layout of the engine.
+// Sums of d_k and d_v over queries, per block of keys, in the layout of the engine.
 template <class Engine>
 struct KeyGradients {
   KeyGradients(const AttentionArguments& a, float* base)
@@ -60,8 +60,8 @@ struct KeyGradients {
         d_keys(base),
         d_values(base == nullptr ? nullptr : base + size) {}
 
-  int64_t stride;  // a block of keys starts at its first key times this
-  int64_t size;    // floats of each
+  int64_t stride;  // offset of a block of keys: its first key times this
+  int64_t size;    // floats in each
   float *d_keys, *d_values;
 };
 
@@ -95,7 +95,7 @@ void start_chunk(const AttentionBackwardArguments& b, const BackwardChunk& chunk
   clear(scratch.d_queries, padded(chunk.end - chunk.begin, kAttentionQueryBlock) * scratch.stride);
 }
 
-// One query block of the chunk meets the packed block of keys that starts at `key`.
+// Processes one query block of the chunk with the packed block of keys that starts at `key`.
 template <class Engine>
 void backward_block(const AttentionArguments& a, const BackwardChunk& chunk, const BackwardScratch<Engine>& scratch,
                     const KeyGradients<Engine>& sums, int64_t query, int64_t key, int64_t columns) {

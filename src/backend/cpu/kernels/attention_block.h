@@ -1,4 +1,4 @@
-// What every part of attention needs to know about a block of scores, and how a kernel call lays out its working memory.
+// The geometry of a block of scores, shared by all parts of attention, and the layout of a kernel call's scratch.
 #pragma once
 
 #include "backend/cpu/kernels/attention.h"
@@ -12,12 +12,12 @@ TRIREME_INLINE int64_t blocks_of(int64_t count, int64_t size) { return (count + 
 TRIREME_INLINE int64_t padded(int64_t count, int64_t multiple) { return blocks_of(count, multiple) * multiple; }
 
 // The scores of some queries (rows) and some keys (columns). Under the causal mask each row sees one column more than the row
-// above: the products skip what lies right of this staircase, tile by tile.
+// above. GEMMs skip the tiles to the right of this staircase.
 struct ScoreBlock {
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t row0_sees = 0;  // columns that row 0 sees; below 0 or above `columns` for rows far from the diagonal
-  int64_t step = 0;       // how many more the next row sees
+  int64_t step = 0;       // how many more columns the next row sees
 
   TRIREME_INLINE int64_t visible(int64_t row) const { return larger(0, smaller(columns, row0_sees + step * row)); }
   TRIREME_INLINE int64_t first_row_that_sees(int64_t column) const { return step == 0 ? 0 : larger(0, column + 1 - row0_sees); }
@@ -33,11 +33,11 @@ TRIREME_INLINE ScoreBlock score_block(const AttentionArguments& a, int64_t query
   return {.rows = rows, .columns = columns, .row0_sees = query + 1 + a.key_length - a.queries - key, .step = 1};
 }
 
-// How many columns, from the first, the rows of a block do not see because these keys belong to earlier documents. Row 0 misses
-// the fewest.
+// How many columns, from the first, the rows of a block do not see because these keys belong to earlier documents. Row 0 has the
+// fewest hidden columns.
 struct HiddenColumns {
-  const int32_t* starts = nullptr;  // [rows] the position of the first key that a row sees; null: all are seen
-  int64_t first_key = 0;            // the position of column 0
+  const int32_t* starts = nullptr;  // [rows] position of the first key that a row sees; null: nothing is hidden
+  int64_t first_key = 0;            // position of column 0
 
   TRIREME_INLINE int64_t of(int64_t row) const { return starts == nullptr ? 0 : larger(0, starts[row] - first_key); }
 };
@@ -47,7 +47,7 @@ TRIREME_INLINE HiddenColumns hidden_columns(const AttentionArguments& a, int64_t
   return {.starts = a.document_starts + batch * a.queries + query, .first_key = a.first_key + key};
 }
 
-// A score of -infinity has the probability 0 and no gradient.
+// Sets hidden scores to -infinity, which gives probability 0 and no gradient.
 TRIREME_INLINE void hide(const ScoreBlock& block, const HiddenColumns& hidden, float* scores, int64_t stride) {
   if (hidden.starts == nullptr) return;
   for (int64_t row = 0; row < block.rows; ++row) {
@@ -61,7 +61,7 @@ TRIREME_INLINE T* head_rows(const HeadsArgument& heads, int64_t batch, int64_t h
   return static_cast<T*>(heads.data) + batch * heads.batch_stride + row * heads.row_stride + head * width;
 }
 
-// Hands out pieces of a thread's scratch, each on its own cache lines. Started at null it only measures.
+// Hands out pieces of a thread's scratch, each aligned to cache lines. Started at null it only measures.
 class ScratchLayout {
  public:
   explicit ScratchLayout(void* base) : base_(static_cast<char*>(base)) {}

@@ -1,5 +1,5 @@
-// Attention forward by blocks: for each block of keys, all query blocks of the task meet it, and each query row keeps its running
-// maximum, sum and output. The matrix of scores never exists beyond one block.
+// Attention forward by blocks. Each block of keys is combined with all query blocks of the task, and each query row keeps its
+// running maximum, sum and output. Only one block of the score matrix exists at a time.
 #pragma once
 
 #include "backend/cpu/kernels/attention_pack.h"
@@ -7,7 +7,7 @@
 
 namespace trireme::cpu::TRIREME_ISA::attention {
 
-// A task's queries are the rows of all heads of the group, block after block: block (head, i) is number head * blocks + i.
+// A task's queries are the rows of all heads of the group, block by block: block (head, i) has index head * blocks + i.
 template <class Engine>
 struct ForwardScratch {
   using Element = typename Engine::Element;
@@ -67,7 +67,7 @@ void start_queries(const AttentionArguments& a, const AttentionForwardTask& task
   }
 }
 
-// One query block meets the packed block of keys that starts at `key`.
+// Processes one query block with the packed block of keys that starts at `key`.
 template <class Engine>
 void forward_block(const AttentionArguments& a, const AttentionForwardTask& task, const ForwardScratch<Engine>& scratch,
                    int64_t h, int64_t i, int64_t key, int64_t columns) {

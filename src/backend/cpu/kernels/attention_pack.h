@@ -1,11 +1,11 @@
-// How blocks of heads are copied out of strided tensors into the layouts that the products read.
+// Copies blocks of heads from strided tensors into the layouts that the GEMMs read.
 #pragma once
 
 #include "backend/cpu/kernels/attention_block.h"
 
 namespace trireme::cpu::TRIREME_ISA::attention {
 
-// x[i][j] <-> x[j][i], four times a perfect shuffle of the 16 rows. Moves 32-bit lanes, whatever they hold.
+// Swaps x[i][j] and x[j][i] by four perfect shuffles of the 16 rows. Moves 32-bit lanes of any content.
 TRIREME_INLINE void transpose(f32x16 (&x)[kLanes]) {
   for (int pass = 0; pass < 4; ++pass) {
     f32x16 y[kLanes];
@@ -37,7 +37,7 @@ void pack_rows(const Source* from, int64_t from_stride, int64_t rows, int64_t wi
     for (int64_t c = 0; c < stride; c += kLanes) store(to + r * stride + c, load_up_to(from + r * from_stride + c, width - c));
 }
 
-// to[c][r] = from[r][c] for columns up to width and rows up to `stride`; what is not there is zero.
+// to[c][r] = from[r][c] for columns up to width and rows up to `stride`; zero where there is no source.
 template <class Source>
 void pack_transposed(const Source* from, int64_t from_stride, int64_t rows, int64_t width, float* to, int64_t stride) {
   for (int64_t r = 0; r < padded(rows, kLanes); r += kLanes) {

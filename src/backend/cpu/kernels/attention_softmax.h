@@ -1,5 +1,5 @@
-// The rows of a block of scores: the online softmax of forward, and the probabilities and gradients of scores that backward
-// rebuilds from the log-sum-exp. Element is what the products read: f32, or bf16 bits.
+// The rows of a block of scores: the online softmax of forward, and the probabilities and score gradients that backward
+// recomputes from the log-sum-exp. Element is the type that the GEMMs read: f32, or bf16 bits.
 #pragma once
 
 #include "backend/cpu/kernels/attention_block.h"
@@ -18,11 +18,11 @@ TRIREME_INLINE float fold_max(f32x16 v) {
   return v[0];
 }
 
-// Where a block's draws come from: those of query first_row + r and key first_key + c belong to its element (r, c).
+// The dropout draws of a block: element (r, c) uses those of query first_row + r and key first_key + c.
 struct BlockDropout {
   const DropoutArguments& arguments;
   int64_t head = 0;
-  int64_t first_row = 0;  // counted over the batch, as row_keys is
+  int64_t first_row = 0;  // index over the batch, as in row_keys
   int64_t first_key = 0;
 };
 
@@ -39,9 +39,9 @@ TRIREME_INLINE void draw_factors(const BlockDropout& dropout, int64_t row, int64
   }
 }
 
-constexpr int64_t kMostColumns = 128;  // of a block, for any engine
+constexpr int64_t kMostColumns = 128;  // per block, for any engine
 
-// Columns of a row that some tile of the products reads: what the row does not see of them must be zero.
+// Columns of a row that some tile of the GEMMs reads. Those that the row does not see must be zero.
 template <class Engine>
 TRIREME_INLINE int64_t columns_read(const ScoreBlock& block, int64_t row, int64_t stride) {
   return smaller(stride, padded(block.visible(row + Engine::kTileRows - 1), Engine::kTileColumns));
@@ -52,7 +52,7 @@ TRIREME_INLINE void clear(Element* to, int64_t count) {
   __builtin_memset(to, 0, static_cast<size_t>(count) * sizeof(Element));
 }
 
-// What forward keeps of each row between blocks of keys.
+// What forward keeps per row between blocks of keys.
 struct OnlineSoftmax {
   float* top = nullptr;  // [rows] the largest score so far, times scale
   float* sum = nullptr;  // [rows][16] partial sums of exp(score - top)
@@ -69,7 +69,7 @@ TRIREME_INLINE void rescale(const OnlineSoftmax& state, int64_t row, float new_t
   state.top[row] = new_top;
 }
 
-// probabilities = dropout(exp(scale * scores - top)), and brings the state to the new top. probabilities may alias scores.
+// probabilities = dropout(exp(scale * scores - top)). Also rescales the state to the new top. probabilities may alias scores.
 template <class Engine, bool kDropout>
 void softmax_rows(const ScoreBlock& block, float scale, const BlockDropout& dropout, const OnlineSoftmax& state,
                   const float* scores, int64_t stride, typename Engine::Element* probabilities) {
@@ -87,7 +87,7 @@ void softmax_rows(const ScoreBlock& block, float scale, const BlockDropout& drop
     if (whole < visible) largest = max(seen ? load(s + whole) : splat(kMinusInfinity), largest);
     const float top = fold_max(largest) * scale;
     if (top > state.top[row]) rescale(state, row, top);
-    // A row that has seen no key keeps -infinity, which must not meet itself in a difference.
+    // A row that has seen no key keeps -infinity; -infinity minus itself would be NaN.
     const float offset = state.top[row] == kMinusInfinity ? 0 : state.top[row];
 
     if constexpr (kDropout) draw_factors(dropout, row, visible, factors);
@@ -149,7 +149,7 @@ void softmax_gradient_rows(const ScoreBlock& block, float scale, const BlockDrop
     const int64_t written = padded(visible, kLanes), read = columns_read<Engine>(block, row, stride);
     if (written < read) clear(p + written, read - written), clear(ds + written, read - written);
   }
-  // Rows that only fill the last tile up.
+  // Rows that only pad the last tile.
   for (int64_t row = block.rows; row < padded(block.rows, Engine::kTileDepth); ++row)
     clear(probabilities + row * stride, stride), clear(d_scores + row * stride, stride);
 }

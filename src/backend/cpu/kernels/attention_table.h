@@ -1,4 +1,4 @@
-// The table of attention kernels that an engine gives.
+// The table of attention kernels for an engine.
 #pragma once
 
 #include "backend/cpu/kernels/attention_backward.h"

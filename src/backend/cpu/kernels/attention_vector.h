@@ -1,5 +1,5 @@
-// The products of attention in f32 vectors. Blocks are packed to f32, whatever the tensors hold; a product is cut into tiles of
-// kTileRows rows and kTileVectors vectors of 16 columns that stay in registers while the depth runs.
+// The GEMMs of attention in f32 vectors. Blocks are packed to f32 from any dtype. A GEMM is split into tiles of kTileRows rows
+// and kTileVectors vectors of 16 columns that stay in registers over the whole depth.
 #pragma once
 
 #include "backend/cpu/kernels/attention_block.h"
@@ -7,7 +7,7 @@
 
 namespace trireme::cpu::TRIREME_ISA::attention {
 
-// The accumulators of a tile fill the registers of the instruction set, less those for one row of b and one element of a.
+// The accumulators of a tile fill all registers except those for one row of b and one element of a.
 #if defined(__AVX512F__)
 constexpr int kRegisterLanes = 16, kVectorTileRows = 6, kVectorTileVectors = 4;
 #elif defined(__AVX__)
@@ -19,8 +19,7 @@ using Register = float __attribute__((vector_size(kRegisterLanes * 4)));
 
 enum class Into : uint8_t { replace, add };
 
-// c = a b or c += a b, where element (r, k) of a is a[r * a_row + k * a_depth], and rows of b and c are b_stride and c_stride
-// apart.
+// c = a b or c += a b. Element (r, k) of a is a[r * a_row + k * a_depth]; rows of b and c are b_stride and c_stride apart.
 struct TileProduct {
   int64_t depth = 0;
   const float* a = nullptr;
@@ -60,7 +59,7 @@ template <int kRows, int kVectors>
       __builtin_memcpy(t.c + r * t.c_stride + v * kRegisterLanes, &sum[r][v], sizeof(Register));
 }
 
-// The tile of the size asked for, searched downwards from the largest, which is the usual one.
+// Calls the tile of the requested size, searching down from the largest, which is the most common.
 template <int kRows = kVectorTileRows, int kVectors = kVectorTileVectors>
 TRIREME_INLINE void multiply(int64_t rows, int64_t vectors, const TileProduct& tile) {
   if constexpr (kRows > 1)
@@ -70,14 +69,14 @@ TRIREME_INLINE void multiply(int64_t rows, int64_t vectors, const TileProduct& t
   multiply_tile<kRows, kVectors>(tile);
 }
 
-// How attention_forward.h and attention_backward.h see the products; TileEngine in amx/ has the same members.
+// The GEMMs as attention_forward.h and attention_backward.h call them; TileEngine in amx/ has the same members.
 template <class SourceType>
 struct VectorEngine {
   using Source = SourceType;
   using Element = float;  // of packed blocks
-  struct Session {};      // state of the thread while a kernel runs
+  struct Session {};      // per-thread state while a kernel runs
 
-  static constexpr int64_t kForwardKeys = 128, kBackwardKeys = 64;  // columns of a block
+  static constexpr int64_t kForwardKeys = 128, kBackwardKeys = 64;  // columns per block
   static constexpr int64_t kTileRows = kVectorTileRows, kTileColumns = kLanes, kTileDepth = 1;
   static constexpr bool kInPlace = true;  // probabilities overwrite scores
   static constexpr int64_t kWorkElements = 0;
@@ -86,7 +85,7 @@ struct VectorEngine {
   static int64_t padded_width(int64_t width) { return padded(width, kLanes); }
   static int64_t query_elements(int64_t width) { return kAttentionQueryBlock * padded_width(width); }
 
-  // Rows as they are: left operand of scores, right operand of key gradients.
+  // Rows unchanged: left operand of scores, right operand of key gradients.
   static void pack_queries(const Source* from, int64_t from_stride, int64_t rows, int64_t width, Element* to) {
     pack_rows(from, from_stride, rows, width, to, padded_width(width));
   }
@@ -103,7 +102,7 @@ struct VectorEngine {
     pack_rows(from, from_stride, rows, width, to, padded_width(width));
   }
 
-  // Probabilities and gradients of scores, left operand of what follows them.
+  // Probabilities and score gradients, the left operands of the next GEMMs.
   TRIREME_INLINE static void store_weights(Element* to, f32x16 v) { store(to, v); }
 
   // scores[i][j] = queries[i] . keys[j].

@@ -6,7 +6,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Where in the part of the table the token of row n is; -1 if it is in another part.
+// The row of the token of row n in this part of the table; -1: in another part.
 template <class Arguments>
 TRIREME_INLINE int64_t token_here(const Arguments& op, int64_t n) {
   const int64_t token = op.tokens[n] - op.first_token;

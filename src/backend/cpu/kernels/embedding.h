@@ -1,4 +1,4 @@
-// Kernels of the embedding: gathering rows, and adding gradients to them.
+// Kernels of the embedding: gather rows, and add gradients to them.
 #pragma once
 
 #include "backend/cpu/kernels/pointwise_arguments.h"
@@ -7,7 +7,7 @@ namespace trireme::cpu {
 
 struct EmbeddingForwardArguments {
   int64_t width = 0;                         // C
-  int64_t first_token = 0, token_count = 0;  // the part of the table that is here
+  int64_t first_token = 0, token_count = 0;  // this rank's part of the table
   const int32_t* tokens = nullptr;
   const int32_t* positions = nullptr;
   const void* word = nullptr;
@@ -19,7 +19,7 @@ struct EmbeddingForwardArguments {
 struct EmbeddingBackwardArguments {
   int64_t rows = 0;                          // N
   int64_t width = 0;                         // C
-  int64_t first_token = 0, token_count = 0;  // the part of the table that is here
+  int64_t first_token = 0, token_count = 0;  // this rank's part of the table
   const int32_t* tokens = nullptr;
   const int32_t* positions = nullptr;
   DropoutArguments dropout;
@@ -31,8 +31,7 @@ struct EmbeddingBackwardArguments {
 struct EmbeddingKernels {
   // Rows [begin, end).
   PerDType<void (*)(const EmbeddingForwardArguments&, int64_t begin, int64_t end)> forward;
-  // Columns [begin, end) of every row, in the order of the rows. begin is a multiple of 64, the draws of dropout that are made at
-  // once.
+  // Columns [begin, end) of every row, in the order of the rows. begin is a multiple of 64, the number of dropout draws per call.
   PerDType<void (*)(const EmbeddingBackwardArguments&, int64_t begin, int64_t end)> backward;
 };
 TRIREME_DECLARE_KERNELS(EmbeddingKernels, embedding_kernels)

@@ -1,4 +1,4 @@
-// GELU and its derivative on vectors, both in the tanh and in the erf form of ops.h.
+// GELU and its derivative on vectors, in the tanh and erf forms of ops.h.
 #pragma once
 
 #include "backend/cpu/kernels/simd.h"
@@ -7,8 +7,8 @@ namespace trireme::cpu::TRIREME_ISA {
 
 TRIREME_INLINE f32x16 absolute(f32x16 x) { return max(x, -x); }
 
-// z/2 (1 + tanh u) = z sigmoid(2u) with u = sqrt(2/pi) (z + 0.044715 z^3), so one exponential is enough. From 2u = -80 down the
-// sigmoid is below 2e-35 and taken to stay there.
+// z/2 (1 + tanh u) = z sigmoid(2u) with u = sqrt(2/pi) (z + 0.044715 z^3), so one exponential is enough. Below 2u = -80 the
+// sigmoid is under 2e-35 and is clamped.
 TRIREME_INLINE f32x16 gelu_sigmoid(f32x16 z) {
   constexpr float kTwoSqrtTwoOverPi = 1.5957691216f;
   const f32x16 minus_two_u = z * (z * z * (-0.044715f * kTwoSqrtTwoOverPi) - kTwoSqrtTwoOverPi);
@@ -20,7 +20,7 @@ TRIREME_INLINE f32x16 gelu_tanh(f32x16 z) { return z * gelu_sigmoid(z); }
 TRIREME_INLINE f32x16 gelu_tanh_derivative(f32x16 z) {
   constexpr float kTwoSqrtTwoOverPi = 1.5957691216f;
   const f32x16 sigmoid = gelu_sigmoid(z);
-  const f32x16 slope = sigmoid * (1.0f - sigmoid);  // of the sigmoid at 2u
+  const f32x16 slope = sigmoid * (1.0f - sigmoid);  // derivative of the sigmoid at 2u
   return sigmoid + z * slope * (z * z * (3 * 0.044715f * kTwoSqrtTwoOverPi) + kTwoSqrtTwoOverPi);
 }
 

@@ -1,4 +1,4 @@
-// The f32 product: a tile of sums stays in registers; each step broadcasts the rows of A and reads one row of B.
+// The f32 GEMM. A tile of sums stays in registers; each iteration broadcasts the rows of A and reads one row of B.
 #include "backend/cpu/kernels/gemm.h"
 
 #include "backend/cpu/kernels/gemm_pack.h"
@@ -6,7 +6,8 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// The sums take all registers but those of B and a few for the broadcasts and, without fused multiply-add, the products.
+// The sums use all registers except those of B, a few for the broadcasts and, without fused multiply-add, the intermediate
+// results.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 14, kColumnRegisters = 2;
 #elif defined(__AVX2__)
@@ -25,8 +26,8 @@ TRIREME_INLINE void multiply_tile(int64_t k, const float* __restrict a, const fl
     Register columns[kColumnRegisters];
 #pragma GCC unroll 4
     for (int part = 0; part < kColumnRegisters; ++part) columns[part] = load_register(b + part * kRegisterLanes);
-    __builtin_prefetch(ahead, 0, 2);          // into the second level cache
-    __builtin_prefetch(a + 16 * kRowStride);  // A comes from the second level cache
+    __builtin_prefetch(ahead, 0, 2);          // into L2
+    __builtin_prefetch(a + 16 * kRowStride);  // A is in L2
 #pragma GCC unroll 16
     for (int row = 0; row < kTileRows; ++row) {
       const Register x = broadcast(a[row]);
@@ -45,7 +46,7 @@ TRIREME_INLINE void multiply_tile(int64_t k, const float* __restrict a, const fl
 
 void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* sums, bool first, Ahead ahead,
               const SideWork& side) {
-  // Products and side work use the same units here, so that there is nothing to gain by mixing them.
+  // The GEMM and the side work use the same units here, so interleaving them gains nothing.
   if (side.rows > 0) side.run(side.state, 0, side.rows);
   const float* a_panel = static_cast<const float*>(a);
   const char* next = static_cast<const char*>(ahead.from);
@@ -58,7 +59,7 @@ void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* su
   }
 }
 
-// multiply on operands that stay in the first level cache. They are not constant, or the compiler would know the sums.
+// Runs multiply on operands that stay in L1. They are not constants, because the compiler would then compute the sums itself.
 double exercise(int64_t rounds) {
   constexpr int kSteps = 64;
   alignas(64) float a[kSteps * kRowStride], b[kSteps * kTileColumns], sums[kTileRows * kTileColumns];

@@ -6,7 +6,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// The next 16 elements, or the `left` < 16 that are left.
+// The next 16 elements, or the remaining `left` < 16.
 template <class T>
 TRIREME_INLINE f32x16 load_next(const T* from, int64_t left) {
   return left >= kLanes ? load(from) : load_part(from, left);
@@ -16,11 +16,11 @@ TRIREME_INLINE void store_next(T* to, f32x16 v, int64_t left) {
   left >= kLanes ? store(to, v) : store_part(to, v, left);
 }
 
-// What becomes of 16 sums in one row: the value for `out`, and with an activation that of `pre`.
+// The epilogue of 16 sums in one row: returns the value for `out`, and with an activation that of `pre`.
 template <class T, Gelu gelu>
 struct Activate {
   const T* bias;
-  const T* pre_type = nullptr;  // tells rounded_to the dtype
+  const T* pre_type = nullptr;  // only selects the overload of rounded_to
 
   TRIREME_INLINE f32x16 pre(f32x16 sum, int64_t column, int64_t left) const {
     if (bias != nullptr) sum = sum + load_next(bias + column, left);

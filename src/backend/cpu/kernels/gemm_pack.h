@@ -1,19 +1,19 @@
-// Packing of f32 panels, from f32 or bf16. A panel is [k][Stride] floats, of which the first Width are rows of the operand; the
-// padding lanes up to Stride are never read by a product.
+// Packs f32 panels from f32 or bf16. A panel is [k][Stride] floats, of which the first Width are rows of the operand. No GEMM
+// reads the padding lanes up to Stride.
 #pragma once
 
 #include "backend/cpu/kernels/gemm_vector.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// The slow way, for edges: `width` <= Width rows, lanes from there on zero.
+// The slow path for edges: `width` <= Width rows; further lanes are zero.
 template <int Stride, class T>
 TRIREME_INLINE void pack_elements(const T* from, int64_t w_step, int64_t k_step, int64_t width, int64_t k, float* to) {
   for (int64_t i = 0; i < k; ++i)
     for (int64_t w = 0; w < Stride; ++w) to[i * Stride + w] = w < width ? widen_element(from[w * w_step + i * k_step]) : 0.0f;
 }
 
-// Rows of the operand are contiguous: squares of one register are transposed.
+// For operands with contiguous rows: transposes squares of register width.
 template <int Width, int Stride, class T>
 void pack_k_contiguous(const void* source, int64_t stride, int64_t width, int64_t k, void* packed, float* /*row_sums*/) {
   static_assert(Stride % kRegisterLanes == 0 && Stride - Width < kRegisterLanes);
@@ -62,12 +62,12 @@ void add_columns(const T* from, int64_t stride, int64_t rows, int64_t columns, f
   }
 }
 
-// Columns of the operand are contiguous: one k of all panels is copied at a time, so that memory is read in long runs.
+// For operands with contiguous columns: copies one k of all panels at a time, so that memory is read in long runs.
 template <int Width, int Stride, class T>
 void pack_width_contiguous(const void* source, int64_t stride, int64_t width, int64_t k, void* packed, float* row_sums) {
   const T* from = static_cast<const T*>(source);
   float* to = static_cast<float*>(packed);
-  // A whole register may be loaded where the row goes on for so long, whatever panel those elements belong to.
+  // A whole register may be loaded as long as the row has so many elements left, even if they belong to the next panel.
   const int64_t whole = width < Stride ? 0 : (width - Stride) / Width + 1;
   for (int64_t i = 0; i < k; ++i)
     for (int64_t panel = 0; panel < whole; ++panel)

@@ -1,5 +1,5 @@
-// The vectors of the product kernels: exactly one register, because tiles of sums must stay in registers (a vector wider than a
-// register is kept in memory by the compiler). The rest of the kernels uses the 16 lanes of simd.h on every instruction set.
+// The vectors of the GEMM kernels are exactly one register wide, because tiles of sums must stay in registers and the compiler
+// keeps wider vectors in memory. All other kernels use the 16 lanes of simd.h on every instruction set.
 #pragma once
 
 #include "backend/cpu/kernels/simd.h"
@@ -16,7 +16,7 @@ constexpr int kRegisterLanes = 4;
 
 using Register = float __attribute__((vector_size(4 * kRegisterLanes)));
 
-// x - 0 is x for every x, so that no instruction but the broadcast is left.
+// x - 0 is x for every x, so it compiles to the broadcast alone.
 TRIREME_INLINE Register broadcast(float x) { return x - Register{}; }
 
 TRIREME_INLINE Register load_register(const float* from) {
@@ -67,7 +67,7 @@ TRIREME_INLINE V interleave_upper(V a, V b) {
     return __builtin_shufflevector(a, b, 2, 6, 3, 7);
 }
 
-// Transposes the square matrix whose rows are v: interleaving its two halves as often as the lanes can be halved does it.
+// Transposes the square matrix whose rows are v, by interleaving its two halves log2(lanes) times.
 template <class V, int Count>
 TRIREME_INLINE void transpose(V (&v)[Count]) {
   static_assert(Count == sizeof(V) / sizeof(v[0][0]));

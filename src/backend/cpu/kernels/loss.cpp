@@ -5,7 +5,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// The logits of a block are read from memory once, for their maximum, and from the nearest cache again for the exponentials.
+// The logits of a block are read from memory once, for their maximum, and then from L1 for the exponentials.
 constexpr int64_t kBlock = 2048;
 
 template <class T>
@@ -36,7 +36,7 @@ void stats(const LogitsRow& row, float* row_max, float* row_sum) {
       total *= exp_without_overflow(splat(highest - highest_here));
       highest = highest_here;
     }
-    // Logits that are all minus infinity so far have exponentials of 0, not of infinity - infinity.
+    // If all logits so far are minus infinity, their exponentials are 0; infinity - infinity would be NaN.
     const float shift = highest == -__builtin_inff() ? 0 : highest;
     f32x16 block_total{};
     for_each_chunk(count, [&](int64_t c, auto lanes) {

@@ -49,7 +49,7 @@ void dropout_backward(const DropoutBackwardArguments& op, int64_t begin, int64_t
 
 // ------------------------------------------------------------------------------------------------------------------ norm
 
-// The loops over a row are separate, but a row stays in the nearest cache: memory is read and written once.
+// The loops over a row are separate, but a row stays in L1, so memory is read and written once.
 template <class T>
 void forward(const NormForwardArguments& op, int64_t begin, int64_t end) {
   const int64_t width = op.residual.width;
@@ -87,7 +87,7 @@ void forward(const NormForwardArguments& op, int64_t begin, int64_t end) {
 }
 
 // With x the normalised row and g = d_out * weight, the gradient of the norm is rstd * (g - average(g) - x * average(g x));
-// without centring average(g) is not there.
+// without centring the term average(g) is absent.
 template <class T>
 void backward(const NormBackwardArguments& op, int64_t begin, int64_t end, float* d_weight, float* d_bias) {
   const int64_t width = op.width;
@@ -125,7 +125,7 @@ void backward(const NormBackwardArguments& op, int64_t begin, int64_t end, float
       const f32x16 scaled = load(d_out + c, lanes) * (load(weight + c, lanes) + op.norm.weight_offset);
       f32x16 gradient = (scaled - average - normalised * average_times_normalised) * rstd;
       if (d_residual != nullptr) gradient += load(d_residual + c, lanes);
-      gradient = rounded_to(d_sum, gradient);  // the branches get the gradient that is stored
+      gradient = rounded_to(d_sum, gradient);  // the branches get the gradient as stored, that is rounded
       store(d_sum + c, gradient, lanes);
       if (d_branch != nullptr) store(d_branch + c, dropout.apply(gradient, c), lanes);
       if (d_branch2 != nullptr) store(d_branch2 + c, dropout2.apply(gradient, c), lanes);

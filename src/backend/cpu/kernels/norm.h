@@ -1,5 +1,5 @@
-// Kernels of the residual stream: the adds with dropout, and the norms with their gradients. See the ops of the same names in
-// ops.h. Pointers to activations are f32 or bf16 by the kernel that is called; null where an optional operand is absent.
+// Kernels of the residual stream: adds with dropout, norms and their gradients. See the ops of the same names in ops.h. Pointers
+// to activations are f32 or bf16, as the called kernel says; null if an optional operand is absent.
 #pragma once
 
 #include "backend/cpu/kernels/pointwise_arguments.h"
@@ -17,8 +17,8 @@ struct ResidualArguments {
 
 // How the three kinds of norm differ.
 struct NormArguments {
-  bool centred = true;      // the mean is taken away
-  float weight_offset = 0;  // layernorm1p stores its weight as the distance from 1
+  bool centred = true;      // whether the mean is subtracted
+  float weight_offset = 0;  // 1 for layernorm1p, which stores its weight minus one
 };
 
 struct NormForwardArguments {
@@ -54,7 +54,7 @@ struct DropoutBackwardArguments {
   void* d_branch = nullptr;
 };
 
-// Each kernel does rows [begin, end).
+// Each kernel processes rows [begin, end).
 struct NormKernels {
   PerDType<void (*)(const ResidualArguments&, int64_t begin, int64_t end)> residual_add;
   PerDType<void (*)(const DropoutBackwardArguments&, int64_t begin, int64_t end)> dropout_backward;

@@ -12,9 +12,9 @@ namespace {
 using f32x8 = float __attribute__((vector_size(32)));
 using f64x8 = double __attribute__((vector_size(64)));
 
-// In double: the squares of large gradients do not fit in a float, and the sum of 10^8 of them would lose the small ones.
+// In double, because the squares of large gradients overflow a float, and a sum of 10^8 of them would lose the small ones.
 double sum_of_squares(const float* values, int64_t count) {
-  constexpr int kVectors = 4;  // independent sums, so that additions do not wait for each other
+  constexpr int kVectors = 4;  // independent sums, to hide the latency of additions
   f64x8 totals[kVectors] = {};
   int64_t i = 0;
   for (; i + 8 * kVectors <= count; i += 8 * kVectors)
@@ -34,7 +34,7 @@ TRIREME_INLINE f32x16 square_root(f32x16 v) {
   float x[kLanes];
   store(x, v);
 #if defined(__AVX512F__)
-  // All lanes are masked in: the plain form of this intrinsic makes gcc 12 warn of an uninitialised operand.
+  // A full mask, because the plain form of this intrinsic makes gcc 12 warn of an uninitialised operand.
   _mm512_storeu_ps(x, _mm512_maskz_sqrt_ps(0xffff, _mm512_loadu_ps(x)));
 #elif defined(__AVX__)
   for (int i = 0; i < kLanes; i += 8) _mm256_storeu_ps(x + i, _mm256_sqrt_ps(_mm256_loadu_ps(x + i)));

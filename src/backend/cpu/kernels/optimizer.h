@@ -5,7 +5,7 @@
 
 namespace trireme::cpu {
 
-// The factors of one AdamW update, made once per call from the values in device memory.
+// The factors of one AdamW update, computed once per call from the step scalars.
 struct AdamWFactors {
   float clip = 1;
   float beta1 = 0, one_minus_beta1 = 0;

@@ -21,14 +21,14 @@ struct DropoutRow {
   float keep_scale = 1;    // 1 / (1 - probability)
 };
 
-// What to multiply 64 consecutive elements with: keep_scale, or 0 where dropped.
+// The factors of 64 consecutive elements: keep_scale, or 0 if dropped.
 struct DropoutFactors {
   f32x16 of[4];
 };
 constexpr int64_t kDropoutBatch = 64;
 
-// Counters stand in 64-bit lanes, as the multiplication wants them, in the widest registers of the instruction set. The upper
-// half of a lane is noise between rounds: the multiplication ignores it.
+// Counters are in 64-bit lanes, as the multiplication requires, in the widest registers of the instruction set. The upper half of
+// a lane is undefined between rounds, because the multiplication ignores it.
 #if defined(__AVX512F__)
 constexpr int kPhiloxLanes = 8;
 #elif defined(__AVX2__)
@@ -66,7 +66,7 @@ TRIREME_INLINE void philox_round(PhiloxState& state, uint32_t key0, uint32_t key
 struct PhiloxBlocks {
   u32x16 word[4];
 };
-// This order puts words 0..3 of neighbouring blocks side by side with shuffles inside groups of four lanes only.
+// With this order, shuffles within groups of four lanes make words 0..3 of neighbouring blocks adjacent.
 constexpr u32x16 kPhiloxOrder = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
 
 TRIREME_INLINE PhiloxBlocks dropout_blocks(const DropoutRow& row, uint32_t first) {

@@ -1,4 +1,4 @@
-// Kernels of the ops that treat each element alone: activations and conversions.
+// Kernels of the elementwise ops: activations and conversions.
 #pragma once
 
 #include "backend/cpu/kernels/pointwise_arguments.h"

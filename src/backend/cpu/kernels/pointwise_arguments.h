@@ -1,11 +1,11 @@
-// What the pointwise kernels share with the files that call them: how a table of kernels is declared for every instruction set,
-// and the description of a dropout. Included on both sides, so it may not include library headers (see simd.h).
+// Shared by the pointwise kernels and the files that call them: the declaration of a kernel table per instruction set, and the
+// arguments of dropout. Included on both sides, so it may not include library headers (see simd.h).
 #pragma once
 
 #include <cstdint>
 
-// A table of kernels has one instance per instruction set, each in its namespace. They are defined in kernels/*.cpp, which is
-// compiled once for each.
+// A kernel table has one instance per instruction set, each in its own namespace. The instances are defined in kernels/*.cpp,
+// which are compiled once per set.
 #define TRIREME_DECLARE_KERNELS(Table, name) \
   namespace baseline {                       \
   extern const Table name;                   \
@@ -22,14 +22,14 @@
 
 namespace trireme::cpu {
 
-// The same kernel for either dtype of activations.
+// One kernel for each activation dtype.
 template <class Kernel>
 struct PerDType {
   Kernel f32;
   Kernel bf16;
 };
 
-// Dropout of ops.h, ready for the kernels: element (n, c) is kept if its 32 random bits are >= threshold.
+// Dropout as defined in ops.h, as kernel arguments. Element (n, c) is kept if its 32 random bits are >= threshold.
 struct DropoutArguments {
   bool active = false;
   uint32_t site = 0;

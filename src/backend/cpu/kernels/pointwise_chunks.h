@@ -29,7 +29,7 @@ TRIREME_INLINE void store(T* to, f32x16 v, FirstLanes lanes) {
   store_part(to, v, lanes.count);
 }
 
-// Zero in the lanes that are not there, for values that go into a sum.
+// Sets the lanes outside of the row to zero, for values that are summed.
 TRIREME_INLINE f32x16 only(f32x16 v, AllLanes) { return v; }
 TRIREME_INLINE f32x16 only(f32x16 v, FirstLanes lanes) {
   const i32x16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

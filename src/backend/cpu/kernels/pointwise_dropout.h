@@ -12,7 +12,7 @@ class RowDropout {
     if (active_) row_ = {dropout.seed, dropout.site, dropout.row_keys[n], dropout.threshold, dropout.scale};
   }
 
-  // dropout(v), v being columns c .. c + 15. Columns come in order, from a multiple of kDropoutBatch on.
+  // dropout(v), where v are columns c .. c + 15. Call it for columns in order, starting at a multiple of kDropoutBatch.
   TRIREME_INLINE f32x16 apply(f32x16 v, int64_t c) {
     if (!active_) return v;
     const int64_t part = c % kDropoutBatch / kLanes;

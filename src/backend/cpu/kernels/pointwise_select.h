@@ -1,4 +1,4 @@
-// How the files that cut ops into tasks pick their kernels: by instruction set, then by dtype.
+// Selects kernels by instruction set, then by dtype, for the files that split ops into tasks.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace trireme::cpu {
 
-// The instance of a table for `isa`; other processors have the baseline only.
+// The instance of a table for `isa`; processors other than x86-64 have only the baseline.
 #if defined(__x86_64__)
   #define TRIREME_KERNELS_FOR(isa, name) \
     (::trireme::cpu::select_kernels(isa, baseline::name, avx2::name, avx512::name, avx512_bf16::name))
@@ -50,8 +50,8 @@ inline DropoutArguments dropout_arguments(const Dropout& dropout, int64_t rows) 
           .row_keys = dropout.row_keys.as<int64_t>()};
 }
 
-// Tasks are cut by size, never by the number of threads: about 16 Ki elements each, so that starting one costs nothing next to
-// its work and a few threads stay evenly loaded.
+// Tasks are split by size, never by the number of threads. About 16 Ki elements per task make the cost of starting one negligible
+// and keep a few threads evenly loaded.
 inline constexpr int64_t kTaskElements = 16 * 1024;
 
 inline int64_t rows_per_task(int64_t width) { return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, width)); }

@@ -14,8 +14,8 @@ struct Angles {
   float sine[kMostRotaryPairs];
 };
 
-// Angles are counted in turns and reduced in f64, so they are as good at position 1e6 as at 0: a quarter turn is taken away until
-// |angle| <= pi/4, where the polynomials (of f32 accuracy) hold, and given back by swapping and negating.
+// Angles are counted in turns and reduced in f64, so they are as accurate at position 1e6 as at 0. Quarter turns are subtracted
+// until |angle| <= pi/4, where the polynomials (of f32 accuracy) are valid, and then applied by swapping and negating.
 TRIREME_INLINE void fill_angles(const RotaryArguments& a, int32_t position, Angles& angles) {
   for (int64_t i = 0; i < a.pairs; i += 8) {
     f64x8 quarters;

@@ -1,9 +1,9 @@
 // Vectors of 16 floats in the compiler's vector extensions: one zmm register with AVX-512, two ymm with AVX2, four xmm without.
 // The same source gives the same order of additions on every instruction set.
 //
-// Files under kernels/ are compiled with wider instruction sets than the rest of the program, so everything here is always
-// inlined and in a namespace per instruction set, and those files include no library header with inline functions of its own:
-// the linker must never pick a copy that an older CPU cannot run.
+// Files under kernels/ are compiled for wider instruction sets than the rest of the program. So everything here is always inlined
+// and in a namespace per instruction set, and those files include no library header that has inline functions. Otherwise the
+// linker might pick a copy that an older CPU cannot run.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ using u16x16 = uint16_t __attribute__((vector_size(32)));
 
 constexpr int kLanes = 16;
 
-// x - 0 is x for every x, so that no instruction but the broadcast is left.
+// x - 0 is x for every x, so it compiles to the broadcast alone.
 TRIREME_INLINE f32x16 splat(float x) { return x - f32x16{}; }
 
 // bf16 is passed as its bits.
@@ -47,7 +47,7 @@ TRIREME_INLINE f32x16 load(const uint16_t* from) {
 
 TRIREME_INLINE void store(float* to, f32x16 v) { __builtin_memcpy(to, &v, sizeof v); }
 
-// Round to nearest, ties to even; NaN stays NaN. The instruction takes numbers below 2^-126 for zero.
+// Rounds to nearest, ties to even; NaN stays NaN. The instruction treats numbers below 2^-126 as zero.
 TRIREME_INLINE u16x16 to_bf16_bits(f32x16 v) {
 #if defined(__AVX512BF16__)
   const __m256bh half = _mm512_cvtneps_pbh(reinterpret_cast<__m512>(v));
@@ -67,7 +67,7 @@ TRIREME_INLINE void store(uint16_t* to, f32x16 v) {
   __builtin_memcpy(to, &half, sizeof half);
 }
 
-// 32 elements to memory that nobody reads soon, past the caches where the processor can: `to` starts a cache line.
+// Stores 32 elements that will not be read soon, past the caches if the processor can. `to` must be aligned to a cache line.
 TRIREME_INLINE void stream_line(float* to, f32x16 lower, f32x16 upper) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(to, reinterpret_cast<__m512>(lower));
@@ -86,14 +86,14 @@ TRIREME_INLINE void stream_line(uint16_t* to, f32x16 lower, f32x16 upper) {
   store(to, lower), store(to + kLanes, upper);
 #endif
 }
-// Streamed stores become visible to other threads in order with what this one does next.
+// Orders streamed stores before this thread's later stores.
 TRIREME_INLINE void end_stream() {
 #if defined(__AVX512F__)
   _mm_sfence();
 #endif
 }
 
-// What a later load from memory of that type would see.
+// The value that a later load from memory of that type would give.
 TRIREME_INLINE f32x16 rounded_to(const float*, f32x16 v) { return v; }
 TRIREME_INLINE f32x16 rounded_to(const uint16_t*, f32x16 v) { return widen(to_bf16_bits(v)); }
 
@@ -141,7 +141,7 @@ TRIREME_INLINE f32x16 exp_of_remainder(f32x16 r) {
   return p * (r * r) + (r + 1.0f);
 }
 
-// e^x within 2 ulp; 0 below -87.3, infinity above 88.8; NaN stays NaN. No result is so small that arithmetic on it is slow.
+// e^x within 2 ulp; 0 below -87.3, infinity above 88.8; NaN stays NaN. Results are never denormal, which would be slow.
 #if defined(__AVX512F__)
 TRIREME_INLINE f32x16 exp(f32x16 x) {
   // These two return their second operand where one is NaN.
@@ -176,8 +176,8 @@ TRIREME_INLINE f32x16 exp(f32x16 x) {
 }
 #endif
 
-// e^x within 2 ulp for x up to 88; 0 below -87; NaN stays NaN. Fewer instructions than exp, for the softmax, where a value minus
-// the largest one, or minus their log-sum-exp, cannot overflow.
+// e^x within 2 ulp for x up to 88; 0 below -87; NaN stays NaN. It takes fewer instructions than exp. The softmax uses it, because
+// a value minus the maximum, or minus the log-sum-exp, cannot overflow.
 TRIREME_INLINE f32x16 exp_without_overflow(f32x16 x) {
   const f32x16 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   const f32x16 shifted = x * 1.44269504f + magic;
@@ -192,7 +192,7 @@ TRIREME_INLINE f32x16 exp_without_overflow(f32x16 x) {
   return x < -87.0f ? splat(0) : exp_of_remainder(r) * power;
 }
 
-// 1 / x within 1 ulp, for x that is finite and not zero.
+// 1 / x within 1 ulp, for finite x other than zero.
 TRIREME_INLINE f32x16 reciprocal(f32x16 x) {
 #if defined(__AVX512F__)
   // 14 bits and one Newton step.

@@ -1,4 +1,5 @@
-// TileEngine: what attention_forward.h and attention_backward.h need of AMX. Same members as VectorEngine in attention_vector.h.
+// TileEngine: the AMX operations of attention_forward.h and attention_backward.h. Same members as VectorEngine in
+// attention_vector.h.
 #pragma once
 
 #include "backend/cpu/kernels/amx/attention_pairs.h"
@@ -23,7 +24,8 @@ struct TileEngine {
 
   static int64_t padded_width(int64_t width) { return padded(width, kTile); }
 
-  // A query block is packed as rows, left operand of scores, and for backward again transposed, left operand of key gradients.
+  // A query block is packed as rows, the left operand of scores. For backward it is also packed transposed, the left operand of
+  // key gradients.
   static int64_t query_elements(int64_t width) { return 2 * kAttentionQueryBlock * padded_width(width); }
   static void pack_queries_for_scores(const Source* from, int64_t from_stride, int64_t rows, int64_t width, Element* to) {
     pack_rows(from, from_stride, rows, kAttentionQueryBlock, width, to, padded_width(width));
@@ -86,8 +88,8 @@ struct TileEngine {
     }
   }
 
-  // The gradient is kept transposed, [padded width][keys] += queries^T weights, so that the weights are the right operand: they
-  // become pairs by joining neighbouring rows, which is cheaper than transposing them.
+  // The gradient is kept transposed, [padded width][keys] += queries^T weights, so that the weights are the right operand.
+  // Packing them into pairs only interleaves neighbouring rows, which is cheaper than a transpose.
   template <int64_t kKeys>
   static void add_key_gradient(const ScoreBlock& block, int64_t width, const Element* weights, const Element* queries,
                                float* gradient, Element* work) {

@@ -1,4 +1,4 @@
-// How bf16 blocks are packed for the tiles: rows padded with zeros, pairs of rows, pairs of columns transposed.
+// Packs bf16 blocks for the tiles: rows padded with zeros, pairs of rows, transposed pairs of columns.
 #pragma once
 
 #include "backend/cpu/kernels/attention_pack.h"

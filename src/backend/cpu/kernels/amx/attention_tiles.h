@@ -1,5 +1,5 @@
-// The products of attention in bf16 on AMX tiles. A right operand of depth K and N columns is stored in pairs, as the tiles want
-// it: [K/2][N] pairs of elements (2r, n) and (2r+1, n). Blocks are padded so that every product is made of 32 x 32 x 32.
+// The GEMMs of attention in bf16 on AMX tiles. A right operand of depth K with N columns is stored in pairs, as the tiles
+// require: [K/2][N] pairs of elements (2r, n) and (2r+1, n). Blocks are padded so that every GEMM consists of 32 x 32 x 32 steps.
 #pragma once
 
 #include "backend/cpu/kernels/amx/tiles.h"
@@ -56,7 +56,7 @@ TRIREME_INLINE void multiply_add_tiles(const TileProduct& t) {
   accumulate_tiles(t);
 }
 
-// The tile instructions do not tell the compiler that they read memory: what was packed must have been stored before them.
+// The compiler does not know that tile instructions read memory, so packed data must be stored before them.
 TRIREME_INLINE void stores_before_tiles() { __asm__ volatile("" ::: "memory"); }
 
 }  // namespace trireme::cpu::TRIREME_ISA::attention

@@ -1,7 +1,7 @@
-// The bf16 product on tile registers: 2 x 2 tiles of sums, two tiles of A and two of B per step of 32 k.
+// The bf16 GEMM on tile registers: 2 x 2 tiles of sums, two tiles of A and two of B per step of 32 k.
 //
-// Panels are 32 wide and hold, for each step of 32 k, two tiles of 1 KiB. A tile of A is 16 rows of 32 k; a tile of B is 16 pairs
-// of k for 16 columns, as the instruction wants it.
+// Panels are 32 wide and hold two tiles of 1 KiB per step of 32 k. A tile of A is 16 rows of 32 k; a tile of B is 16 pairs of k
+// for 16 columns, as the instruction requires.
 #include "backend/cpu/kernels/gemm.h"
 
 #include "backend/cpu/kernels/amx/gemm_pack.h"
@@ -14,7 +14,7 @@ constexpr int kTile = 16;  // rows and columns of a tile of sums
 constexpr int kLine = 64;
 constexpr int64_t kSumsStride = kPanelWidth * sizeof(float);
 
-// Brings a part of what is needed next into the second level cache with every step.
+// Prefetches a part of the next operands into L2 with every step.
 class Prefetcher {
  public:
   Prefetcher(Ahead ahead, int64_t steps)
@@ -29,7 +29,7 @@ class Prefetcher {
   const int64_t lines_;
 };
 
-// Spreads the side work over the steps: a tile product takes few instructions and many cycles.
+// Spreads the side work over the steps, because a tile instruction takes few issue slots and many cycles.
 class SideSteps {
  public:
   SideSteps(const SideWork& side, int64_t steps) : side_(side), rows_((side.rows + steps - 1) / steps) {}
@@ -92,7 +92,7 @@ void multiply(int64_t panels, int64_t k, const void* a, const void* b, float* su
   }
 }
 
-// The tile products of multiply without its loads and stores.
+// The tile instructions of multiply without its loads and stores.
 double exercise(int64_t rounds) {
   constexpr int kSteps = 8;
   configure_tiles();
@@ -112,7 +112,7 @@ const GemmKernel kGemmKernel = {
     .tile_rows = kPanelWidth,
     .tile_columns = kPanelWidth,
     .k_step = kTileK,
-    .k_block = 4096,  // sums stay in the tiles from the first k to the last; both panels then come from the second level cache
+    .k_block = 4096,  // sums stay in the tiles over the whole K; both panels are then read from L2
     .task_rows = 512,
     .task_columns = 1 << 20,  // a task takes all B panels, so that its A panels are packed once
     .task_packs_a = true,

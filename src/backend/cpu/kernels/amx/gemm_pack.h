@@ -1,6 +1,6 @@
-// Packing of bf16 panels into tiles. A tile covers 16 rows of the operand and 32 k, that is 16 pairs of k: a square of 16 x 16
-// pairs of 4 bytes. A tile of A is [row][pair], a tile of B is [pair][row]; memory gives one or the other, so a tile is loaded as
-// it lies and transposed where the two differ.
+// Packs bf16 panels into tiles. A tile covers 16 rows of the operand and 32 k, that is 16 pairs of k: a square of 16 x 16 pairs
+// of 4 bytes. A tile of A is [row][pair], a tile of B is [pair][row]. A tile is loaded in the order of memory and transposed if
+// the other order is needed.
 #pragma once
 
 #include "backend/cpu/kernels/gemm.h"
@@ -51,7 +51,7 @@ TRIREME_INLINE void add_rows(const Square& square, float* to, int64_t count) {
     store_part(to, load_part(to, count) + sum, count);
 }
 
-// Rows that lie far apart: no prefetcher of the machine foresees them.
+// Rows that are far apart, which the hardware prefetcher does not predict.
 TRIREME_INLINE void prefetch_rows(const uint16_t* from, int64_t stride) {
   for (int i = 0; i < kTileK; ++i) __builtin_prefetch(from + i * stride, 0, 2);
 }
@@ -94,7 +94,7 @@ void pack_tiles(const void* source, int64_t stride, int64_t width, int64_t k, vo
     if constexpr (along_k == (operand == Operand::b)) transpose(square);
     __builtin_memcpy(to + (tile / 2 * steps + step) * kStepBytes + tile % 2 * kTileBytes, square, kTileBytes);
   };
-  // Memory is read in the order in which it is contiguous.
+  // The loop order follows the contiguous dimension of memory.
   if constexpr (along_k) {
     for (int64_t tile = 0; tile < tiles; ++tile)
       for (int64_t step = 0; step < steps; ++step) pack_tile(tile, step);

@@ -1,6 +1,6 @@
 // The AMX tile registers, or an emulation of them with the same layout and semantics. A tile is 16 rows of 64 bytes.
 // TILE_DPBF16(c, a, b): c[16 x 16 f32] += a[16 x 32 bf16] b, where b holds 16 rows of 16 pairs: row r, pair n = elements (2r, n)
-// and (2r+1, n) of the 32 x 16 matrix. Tile numbers must be literal digits: the instructions name registers.
+// and (2r+1, n) of the 32 x 16 matrix. Tile numbers must be literal digits, because the instructions name registers.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ static_assert(sizeof(TileConfig) == 64);
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// Each thread needs its tiles configured before the first use of a kernel call, and released after, so that a context switch does
-// not have to save 8 KiB.
+// Each thread must configure its tiles before the first use in a kernel call, and release them afterwards, so that a context
+// switch does not save 8 KiB.
 inline void configure_tiles() {
   static const TileConfig config;
   _tile_loadconfig(&config);
@@ -33,13 +33,13 @@ inline void configure_tiles() {
 inline void release_tiles() { _tile_release(); }
 
   #define TILE_ZERO(t) _tile_zero(t)
-  // The compiler does not know that the instruction reads memory: earlier stores must not move behind it.
+  // The compiler does not know that the instruction reads memory; the clobber keeps earlier stores before it.
   #define TILE_LOAD(t, from, stride)                     \
     do {                                                 \
       __asm__ volatile("" ::: "memory");                 \
       _tile_loadd(t, from, static_cast<size_t>(stride)); \
     } while (0)
-  // The same for what is used once: it leaves the first level cache to others.
+  // The same for data that is used once: it does not fill L1.
   #define TILE_STREAM(t, from, stride)                          \
     do {                                                        \
       __asm__ volatile("" ::: "memory");                        \
