@@ -9,7 +9,7 @@ namespace trireme {
 
 namespace {
 
-// Who gave a key: what a user types counts for more than what stands in a file.
+// Who gave a key. The command line takes precedence over files.
 enum class Giver : uint8_t { nobody, file, command_line };
 
 Giver giver_of(const Tree& recipe, std::string_view key) {
@@ -18,7 +18,7 @@ Giver giver_of(const Tree& recipe, std::string_view key) {
   return value->origin.file && value->origin.line == 0 ? Giver::command_line : Giver::file;
 }
 
-// Shares of an epoch become steps. An epoch is what trainer.max_steps consumes: the samples are drawn for exactly that many.
+// Turns shares of an epoch into steps. An epoch is what trainer.max_steps consumes, because exactly that many samples are drawn.
 void complete_steps(TrainerSettings& trainer) {
   if (trainer.max_epochs > 0 && trainer.limit_train_batches > 0 &&
       trainer.limit_train_batches < trainer.max_steps / trainer.max_epochs)
@@ -30,14 +30,14 @@ void complete_steps(TrainerSettings& trainer) {
 }
 
 void complete_vocabulary(ModelSettings& model) {
-  // Made-up data has no tokenizer to ask, but its recipes name the one whose size they mean.
+  // Mock data has no tokenizer, but its recipes name the one whose vocabulary size they mean.
   constexpr int64_t kGpt2Vocabulary = 50257;
   const bool is_gpt2 = model.tokenizer.library == "megatron" && model.tokenizer.type == "GPT2BPETokenizer";
   if (model.vocab_size == 0 && model.data.data_impl != "text" && is_gpt2) model.vocab_size = kGpt2Vocabulary;
 }
 
-// Files that are named and would not be read are a mistake: mock data was not meant. Mock data may be asked for on the command
-// line in place of the files of a recipe, and some recipes of NeMo name files beside it.
+// Rejects named files that would not be read, because mock data was then not intended. Two cases are accepted: mock data on the
+// command line replaces the files of a recipe, and some NeMo recipes name files together with mock data.
 void require_data_used(const Tree& recipe, const DataSettings& data) {
   if ((!data.mock_dataset && !data.is_made_up()) || data.data_prefix.empty()) return;
   constexpr const char *kFiles = "model.data.data_prefix", *kKind = "model.data.data_impl";
@@ -63,8 +63,8 @@ void complete_data(const Tree& recipe, ModelSettings& model) {
                     model.encoder_seq_length, length->where_suffix());
 }
 
-// LitGPT counts a device's samples, NeMo those of all devices. In LitGPT every device has samples of its own; where several share
-// a model here, the step still has as many.
+// LitGPT counts samples per device, NeMo those of all devices. In LitGPT every device has its own samples; if several devices
+// share a model here, the step still has as many samples.
 void complete_litgpt_batch(const Tree& recipe, Settings& settings) {
   const int64_t batch = settings.litgpt.batch_size, micro = settings.litgpt.micro_batch_size;
   if (batch == 0 && micro == 0) return;
@@ -101,7 +101,7 @@ void complete(const Tree& recipe, Settings& settings) {
   if (model.ffn_hidden_size == 0) model.ffn_hidden_size = 4 * model.hidden_size;
   if (model.layernorm_zero_centered_gamma && model.normalization == Normalization::layernorm)
     model.normalization = Normalization::layernorm1p;
-  if (model.fp8.e4m3) model.fp8.hybrid = false;  // as in NeMo, where recipes leave the default of the other on
+  if (model.fp8.e4m3) model.fp8.hybrid = false;  // as in NeMo, where recipes leave `hybrid` on by default
   if (settings.exp_manager.resume_from_checkpoint.empty())
     settings.exp_manager.resume_from_checkpoint = model.resume_from_checkpoint;
   complete_steps(settings.trainer);

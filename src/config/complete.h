@@ -1,4 +1,4 @@
-// What follows from several keys of a recipe together.
+// Settings that follow from several keys of a recipe together.
 #pragma once
 
 #include "config/settings.h"
@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Fills in the settings that the recipe leaves to others, and turns the notations that NeMo and LitGPT have for one thing into
-// one. Keys that contradict each other are UserErrors.
+// Fills in the settings that follow from others, and unifies the notations of NeMo and LitGPT. Keys that contradict each other
+// are UserErrors.
 void complete(const Tree& recipe, Settings& settings);
 
 }  // namespace trireme

@@ -21,13 +21,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kMaxFiles = 64;  // of one recipe; more can only come from files that name each other over and over
+constexpr int kMaxFiles = 64;  // per recipe; more means that files name each other repeatedly
 constexpr const char* kTraining = "training";
 
-// Where a file stands in the recipe.
+// The position of a file in the recipe.
 struct Place {
   std::string group;    // its folder below a search folder
-  std::string package;  // the key under which its own keys go
+  std::string package;  // the key under which the file's keys are placed
 };
 
 std::string join_folder(const std::string& folder, const std::string& name) {
@@ -40,7 +40,7 @@ std::string as_package(std::string group) {
   return group;
 }
 
-// What "# @package a.b" in the first line of a file says; nothing if it does not.
+// The argument of "# @package a.b" in the first line of a file; nullopt without it.
 std::optional<std::string> package_directive(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -111,14 +111,14 @@ class Composer {
     if (item.group.starts_with("hydra/")) return;
     const std::vector<std::string> names = chosen_names(item, absolute_choice_key(item, parent));
     result_.choices.emplace_back(item.choice_key(), names.empty() ? "null" : fmt::format("{}", fmt::join(names, ",")));
-    // Of a launcher tree, only the training group is a recipe.
+    // In a launcher tree only the training group is a recipe.
     if (result_.is_launcher_tree && open_.size() == 1 && item.group != kTraining) return;
     const std::string group = join_folder(parent.group, item.group);
     for (const std::string& name : names)
       add_found(item, join_folder(group, name), {group, package_of(item, parent, as_package(item.group))});
   }
 
-  // The key by which Hydra knows an item of a file that is itself in a group: training/tp_overlap@training.model.cfg.
+  // Hydra's key of an item in a file that is itself in a group: training/tp_overlap@training.model.cfg.
   static std::string absolute_choice_key(const DefaultsItem& item, const Place& parent) {
     const std::string group = join_folder(parent.group, item.group);
     return item.package.empty() ? group : group + "@" + package_of(item, parent, as_package(item.group));
@@ -165,7 +165,7 @@ class Composer {
     return names;
   }
 
-  // What the user chooses comes first, then what an `override` says, then the list itself.
+  // The user's choice takes precedence, then an `override`, then the list itself.
   std::vector<std::string> chosen_names(const DefaultsItem& item, const std::string& absolute_key) {
     auto change = take_change(absolute_key);
     if (!change) change = take_change(item.choice_key());
@@ -209,7 +209,7 @@ class Composer {
     });
   }
 
-  // Only folders of this machine; packages of Python are none.
+  // Only folders of this machine; Python packages are not searched.
   void add_search_folders(const Tree& own) {
     const Tree* folders = own.find("hydra.searchpath");
     if (folders == nullptr || !folders->is_list()) return;
@@ -248,7 +248,7 @@ class Composer {
   Composition result_;
   std::vector<std::pair<std::string, std::vector<std::string>>> overridden_;
   std::vector<fs::path> search_folders_;
-  std::vector<std::string> open_;  // the files being read, each because the one before names it
+  std::vector<std::string> open_;  // the files being read; each is named by the one before
   int files_ = 0;
 };
 

@@ -20,7 +20,7 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-// "optional group@package" and its parts.
+// Parses "optional group@package".
 void read_key(std::string_view text, DefaultsItem& item) {
   if (take_word(text, "override ")) item.kind = DefaultsItem::Kind::override_group;
   if (take_word(text, "optional ")) item.optional = true;

@@ -21,14 +21,14 @@ struct DefaultsItem {
   bool optional = false;
   std::string group;               // empty for a file
   std::string package;             // after @; empty if not given
-  std::vector<std::string> names;  // what is chosen; none for null
+  std::vector<std::string> names;  // the chosen names; empty for null
   Origin origin;
 
   // What a user types to choose another name: group, or group@package.
   std::string choice_key() const { return package.empty() ? group : group + "@" + package; }
 };
 
-// The items of the recipe's `defaults`, with one _self_ among them. Without the key, only _self_.
+// The items of the recipe's `defaults`, including exactly one _self_. Without the key, only _self_.
 std::vector<DefaultsItem> read_defaults_list(const Tree& recipe);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Numbers that would work, for messages.
+// Numbers that are valid, for error messages.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,8 @@ Row<Struct> duration(std::string key, double Struct::*member, std::string help) 
           [=](const Struct& s) { return s.*member == 0 ? Tree{} : Tree(duration_text(s.*member)); }};
 }
 
-// How many, in one key: a whole number counts, a real number up to 1.0 is a share of all there are, as Lightning has it.
-// One of the two members holds it; the other is 0.
+// A count or a share in one key, as in Lightning: a whole number is a count, a real number up to 1.0 is a share of the whole. One
+// of the two members holds it; the other is 0.
 template <class Struct>
 Row<Struct> count_or_share(std::string key, int64_t Struct::*count, double Struct::*share, IntegerRange range, std::string help) {
   const std::string accepts = fmt::format("{}, or a share from 0.0 to 1.0", range.text());
@@ -54,7 +54,7 @@ Row<Struct> count_or_share(std::string key, int64_t Struct::*count, double Struc
           }};
 }
 
-// The same where a share other than 1.0, which is all, has no use.
+// The same for keys where only the share 1.0, the whole, is useful.
 template <class Struct>
 Row<Struct> whole_or_count(std::string key, int64_t Struct::*count, IntegerRange range, std::string help) {
   Row<Struct> row = integer(std::move(key), count, range, std::move(help));

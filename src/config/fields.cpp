@@ -6,7 +6,7 @@ namespace trireme {
 
 namespace {
 
-// Integers that were written like 1e5 are integers too.
+// Integers may also be written like 1e5.
 std::optional<int64_t> as_integer(const Tree& value) {
   if (value.kind() == Tree::Kind::integer) return value.integer();
   if (value.kind() != Tree::Kind::real) return std::nullopt;
@@ -44,7 +44,7 @@ double read_real(const Tree& value, const RealRange& range) {
 }
 
 bool read_boolean(const Tree& value) {
-  // NeMo recipes have 0 and 1 in places.
+  // Some NeMo recipes write booleans as 0 and 1.
   if (value.kind() == Tree::Kind::integer && (value.integer() == 0 || value.integer() == 1)) return value.integer() == 1;
   if (value.kind() != Tree::Kind::boolean) throw BadValue{"expected true or false"};
   return value.boolean();

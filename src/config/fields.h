@@ -1,5 +1,6 @@
 // How settings are described. A setting is one row: its key, what it accepts, a line of help, and how it is read from and written
-// to a tree. settings_fields.cpp holds the rows; reading a recipe, printing the resolved one and the help text all walk them.
+// to a tree. settings_fields.cpp has the rows. Reading a recipe, printing the resolved one and the help text all iterate over
+// them.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@
 
 namespace trireme {
 
-// Why a value is not acceptable. Whoever knows the full key turns it into a UserError.
+// Why a value is not acceptable. The caller, which knows the full key, turns it into a UserError.
 struct BadValue {
   std::string reason;
 };
@@ -30,8 +31,8 @@ struct Row {
   std::function<Tree(const Struct&)> write;
 };
 
-// The limits of a number, both included unless said; `null` is the number that null stands for, if it may be null. A 0 that null
-// stands for is written back as null.
+// The limits of a number, both inclusive unless stated otherwise. `null` is the number that null means, if null is allowed. If
+// that number is 0, it is written back as null.
 struct IntegerRange {
   int64_t least, most;
   std::optional<int64_t> null = std::nullopt;
@@ -54,7 +55,8 @@ struct Choice {
 };
 
 int64_t read_integer(const Tree& value, const IntegerRange& range);
-int64_t read_integer(const Tree& value, const IntegerRange& range, const std::string& accepts);  // of a key that takes more
+// For keys that also take other kinds of values.
+int64_t read_integer(const Tree& value, const IntegerRange& range, const std::string& accepts);
 double read_real(const Tree& value, const RealRange& range);
 bool read_boolean(const Tree& value);
 std::string read_text(const Tree& value);
@@ -93,7 +95,7 @@ Row<Struct> boolean(std::string key, bool Struct::*member, std::string help) {
           [=](const Struct& s) { return Tree(bool{s.*member}); }};
 }
 
-// Free text; null stands for `null`.
+// Free text; a null value means `null`.
 template <class Struct>
 Row<Struct> text(std::string key, std::string Struct::*member, const std::string& null, std::string help) {
   return {std::move(key),
@@ -139,7 +141,7 @@ Row<Struct> text_choice(std::string key, std::string Struct::*member, const std:
   return choice(std::move(key), member, std::move(choices), std::move(help));
 }
 
-// Answers certain values with a better reason than "not in the list".
+// Rejects certain values with a better reason than "not in the list".
 template <class Struct>
 Row<Struct> refuse(Row<Struct> row, const std::vector<std::string>& values, const std::string& reason) {
   row.read = [=, read = std::move(row.read)](Struct& s, const Tree& value) {
@@ -150,7 +152,7 @@ Row<Struct> refuse(Row<Struct> row, const std::vector<std::string>& values, cons
   return row;
 }
 
-// Appends the rows of a part to the rows of the whole, with `prefix` before their keys. `part_of` gives the part of a whole.
+// Appends the rows of a part to the rows of the whole, with `prefix` before their keys. `part_of` returns the part of a whole.
 template <class Whole, class Part, class PartOf>
 void mount(std::vector<Row<Whole>>& whole, const std::string& prefix, const std::vector<Row<Part>>& part, PartOf part_of) {
   for (const Row<Part>& row : part) {

@@ -1,4 +1,4 @@
-// The rows of the settings that are about hardware and not about the model: FP8, overlap of communication, profiling.
+// The rows of the settings about hardware rather than the model: FP8, overlap of communication, profiling.
 #pragma once
 
 #include <vector>

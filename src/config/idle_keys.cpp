@@ -16,7 +16,7 @@ bool is_covered(const std::string& place, const std::set<std::string>& used) {
   return std::ranges::any_of(used, [&](const std::string& one) { return is_at_or_below(place, one); });
 }
 
-// What values with effect are made of. Chains of references are followed until nothing is added.
+// The places that values with effect depend on. Follows chains of references until nothing is added.
 std::set<std::string> used_places(const std::vector<IdleKey>& keys, const References& references) {
   const auto is_idle = [&](const std::string& place) {
     return std::ranges::any_of(keys, [&](const IdleKey& idle) { return is_at_or_below(place, idle.key); });

@@ -21,10 +21,10 @@ namespace trireme {
 
 namespace {
 
-constexpr size_t kMaxChain = 100;            // references that lead from one to the next
-constexpr size_t kMaxExpansion = 1'000'000;  // characters and values put in place of references, in all
+constexpr size_t kMaxChain = 100;            // length of a chain of references
+constexpr size_t kMaxExpansion = 1'000'000;  // total characters and values that replace references
 
-// The place after the } that closes the reference opened before `begin`.
+// The position after the } that closes the reference opened before `begin`.
 size_t end_of_reference(std::string_view text, size_t begin) {
   int depth = 1;
   for (size_t i = begin; i < text.size(); ++i) {
@@ -34,7 +34,7 @@ size_t end_of_reference(std::string_view text, size_t begin) {
   return std::string_view::npos;
 }
 
-// At the commas that stand outside of brackets and quotes.
+// Splits at commas outside of brackets and quotes.
 std::vector<std::string_view> split_arguments(std::string_view text) {
   std::vector<std::string_view> arguments;
   int depth = 0;
@@ -133,7 +133,7 @@ class Resolver {
   void resolve_all() { resolve_entries(root_, ""); }
 
  private:
-  // Goes down to the values, and leaves those alone that may refer to nothing and do.
+  // Visits all values, and skips those that may refer to nothing and do.
   void resolve_entries(Tree& value, const std::string& path) {
     if (value.is_map()) {
       for (Tree::Entry& entry : value.map()) resolve_entries(entry.value, join_path(path, entry.key));
@@ -167,7 +167,7 @@ class Resolver {
     }
   }
 
-  // Text that is left with ${ in it was written \${, and is no reference.
+  // Remaining text with ${ was written \${ and is not a reference.
   bool is_resolved(std::string path) const {
     for (; !path.empty(); path = parent_of(path))
       if (resolved_.contains(path)) return true;
@@ -184,8 +184,8 @@ class Resolver {
     return value;
   }
 
-  // The value of a text with references. `site` is the value that holds it. \${ is the text ${, and \\${ a backslash and a
-  // reference; other backslashes are letters.
+  // The value of a text with references. `site` is the value that holds it. \${ is the text ${, and \\${ is a backslash followed
+  // by a reference; other backslashes are literal.
   Tree evaluate(std::string_view text, const std::string& path, const Tree& site) {
     std::string joined;
     for (size_t i = 0; i < text.size();) {
@@ -204,7 +204,7 @@ class Resolver {
       if (end == std::string_view::npos) fail(path, site, "the closing } of ${ is missing");
       const std::string_view reference = text.substr(open + 2, end - open - 3);
       Tree value = counted(evaluate_reference(reference, path, site), path, site);
-      // An environment variable is text; where it is the whole value, it means what it would mean in a file.
+      // An environment variable is text; if it is the whole value, it is parsed like a value in a file.
       const bool is_variable = trimmed(reference).starts_with("oc.env:") && value.is_string();
       if (open == 0 && end == text.size()) return is_variable ? scalar_from_text(value.string()) : value;
       joined += python_text(value);
@@ -266,14 +266,14 @@ class Resolver {
     return value_of(trimmed(arguments.substr(parts[0].size() + 1)), path, site);
   }
 
-  // ${beside:PATH}: a path that begins at the folder of the recipe file that says it, wherever the program is started.
+  // ${beside:PATH}: a path relative to the folder of the recipe file that contains it, independent of the working directory.
   static Tree beside(std::string_view name, const std::string& path, const Tree& site) {
     if (site.origin.file == nullptr) fail(path, site, "beside: there is no file to be beside; give the path itself");
     const std::filesystem::path folder = std::filesystem::path(*site.origin.file).parent_path();
     return Tree((folder / trimmed(name)).lexically_normal().string());
   }
 
-  // ${oc.select:a.b} or ${oc.select:a.b,default}: the value, or the default where there is none.
+  // ${oc.select:a.b} or ${oc.select:a.b,default}: the value, or the default if absent.
   Tree select(std::string_view arguments, const std::string& path, const Tree& site) {
     const std::vector<std::string_view> parts = split_arguments(arguments);
     const std::string target = with_dots(value_of(trimmed(parts[0]), path, site).text());
@@ -282,7 +282,7 @@ class Resolver {
     return parts.size() < 2 ? Tree{} : value_of(trimmed(arguments.substr(parts[0].size() + 1)), path, site);
   }
 
-  // ${oc.decode:TEXT}: what the text means as a value.
+  // ${oc.decode:TEXT}: the text parsed as a value.
   Tree decode(std::string_view arguments, const std::string& path, const Tree& site) {
     const std::string_view argument = trimmed(arguments);
     const bool is_variable = argument.starts_with("${oc.env:");
@@ -315,7 +315,7 @@ class Resolver {
     std::string walked;
     for (std::string_view rest = absolute; !rest.empty();) {
       const PathStep step = split_path(rest);
-      if (value->is_string()) resolve(*value, walked);  // a reference on the way may stand for a map
+      if (value->is_string()) resolve(*value, walked);  // a reference on the way may resolve to a map
       walked = join_path(walked, step.key);
       value = value->find(step.key);
       if (value == nullptr) fail(path, site, missing(absolute));
@@ -327,7 +327,7 @@ class Resolver {
     return *value;
   }
 
-  // The keys of the launcher's conf/config.yaml that its recipes refer to are given by hand when the recipe is used alone.
+  // Recipes refer to keys of the launcher's conf/config.yaml; the user must give them when the recipe is used alone.
   static std::string missing(const std::string& key) {
     constexpr std::array<std::string_view, 4> kGivenByLauncher = {"data_dir", "base_results_dir", "launcher_scripts_path",
                                                                   "bignlp_path"};
@@ -335,7 +335,7 @@ class Resolver {
     return fmt::format("{0} must be given; add for example {0}=/path/to/it", key);
   }
 
-  // One leading dot: beside the value at `path`. Each further dot: one map up.
+  // One leading dot: a sibling of the value at `path`. Each further dot: one map up.
   static std::string absolute_path(const std::string& target, const std::string& path, const Tree& site) {
     const size_t dots = std::min(target.find_first_not_of('.'), target.size());
     if (dots == target.size()) fail(path, site, "a reference must name a key");
@@ -350,8 +350,8 @@ class Resolver {
 
   Tree& root_;
   const InterpolationContext& context_;
-  std::set<std::string> resolved_;  // the places of values whose references have been replaced
-  std::vector<std::string> chain_;  // the values being resolved, each because of the one before
+  std::set<std::string> resolved_;  // the places of values whose references are replaced
+  std::vector<std::string> chain_;  // the values being resolved; each is referred to by the one before
   size_t expansion_ = 0;
 };
 

@@ -17,20 +17,20 @@
 namespace trireme {
 
 struct InterpolationContext {
-  // The keys from which references may lead nowhere, because nobody reads them. Such a value stays as it is written.
+  // Keys in which references may lead nowhere, because no setting reads them. Such a value stays as written.
   std::function<bool(const std::string& key)> may_dangle = [](const std::string&) { return false; };
-  // Told of every reference: the place of the value that holds it, and the place it leads to.
+  // Called for every reference: the place of the value that holds it, and the place it refers to.
   std::function<void(const std::string& by, const std::string& to)> refers = [](const std::string&, const std::string&) {};
   // The name chosen for a group; empty if there is no such group.
   std::function<std::string(const std::string& group)> choice = [](const std::string&) { return std::string{}; };
 };
 
-// Replaces every reference in the recipe by what it stands for. References to themselves, to nothing, or to a value that still
-// has to be given (???) are UserErrors. Where the recipe has no key `training`, training.a.b is a.b: the launcher keeps recipes
+// Replaces every reference in the recipe by its value. References to themselves, to nothing, or to a required value that is not
+// given (???) are UserErrors. If the recipe has no key `training`, training.a.b means a.b, because the launcher keeps recipes
 // under that key.
 void resolve_interpolations(Tree& recipe, const InterpolationContext& context = {});
 
-// A value that the user still has to give.
+// Whether this is a required value that the user has not given.
 bool is_missing_value(const Tree& value);
 
 }  // namespace trireme

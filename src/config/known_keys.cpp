@@ -15,7 +15,7 @@ bool stands_for(std::string_view known, std::string_view key) {
   return key == known || (key.starts_with(known) && key[known.size()] == '.');
 }
 
-// Keys of older releases, and what they are called now.
+// Keys of older releases, and their present names.
 constexpr std::array kAliases = {std::pair<std::string_view, std::string_view>{"trainer.gpus", "trainer.devices"}};
 
 const std::string kLoggers = "logs go to TensorBoard, DLLogger and CSV files";
@@ -158,7 +158,7 @@ const std::vector<KeysWithoutEffect>& keys_without_effect() {
       {"of LitGPT",
        {"data", "logger_name", "train.epochs", "eval.max_new_tokens", "eval.initial_validation", "eval.final_validation",
         "eval.evaluate_example", "optimizer.init_args"}},
-      // compared with another key when the recipe is read, so nothing is left to say
+      // the reader compares it with another key, so it is not reported
       {"", {"model.data.seq_length"}},
   };
   return groups;

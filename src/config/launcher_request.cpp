@@ -13,7 +13,7 @@ constexpr std::string_view kRun = "run_", kStages = "stages", kTrainingStage = "
 constexpr std::array<std::string_view, 7> kSettings = {"cluster",  "cluster_type", "container",    "container_mounts",
                                                        "env_vars", "numa_mapping", "enable_vboost"};
 
-// Null, false and what holds nothing else ask for nothing.
+// Whether the value requests nothing: null, false, or only such values.
 bool is_at_rest(const Tree& value) {
   if (value.is_list()) return std::ranges::all_of(value.list(), is_at_rest);
   if (value.is_map()) return std::ranges::all_of(value.map(), [](const Tree::Entry& entry) { return is_at_rest(entry.value); });
@@ -25,7 +25,7 @@ bool is_false(const Tree& value) {
          (value.kind() == Tree::Kind::integer && value.integer() == 0);
 }
 
-// 22.06 has a switch for each stage, run_training; later launchers have a list, stages.
+// 22.06 has one switch per stage, run_training; later launchers have a list, stages.
 void read_switch(const Tree::Entry& entry, LauncherRequest& request) {
   const std::string stage = entry.key.substr(kRun.size());
   if (stage != kTrainingStage) {

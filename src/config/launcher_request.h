@@ -1,6 +1,6 @@
-// What the NeMo launcher's own settings ask for. conf/config.yaml has them next to the recipe: which stages run, on which
-// cluster, with which environment. Nothing here acts on them, so a run says so, and a recipe that asks for no training does not
-// train.
+// What the NeMo launcher's own settings request. conf/config.yaml has them beside the recipe: which stages run, on which cluster,
+// with which environment. This program does not follow them, so a run reports them, and a recipe that requests no training does
+// not train.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 namespace trireme {
 
 struct LauncherRequest {
-  std::string no_training;                // why nothing is to be trained, and what to change; empty if training is asked for
-  std::vector<std::string> stages;        // the other stages it asks for
-  std::vector<std::string> not_followed;  // its other settings that are not at rest: cluster, env_vars.NCCL_DEBUG
+  std::string no_training;                // why there is nothing to train, and what to change; empty if training is requested
+  std::vector<std::string> stages;        // the other requested stages
+  std::vector<std::string> not_followed;  // its other settings that request something: cluster, env_vars.NCCL_DEBUG
 
-  // One line that names both; empty if there are none.
+  // One line that names both; empty without any.
   std::string text() const;
 };
 

@@ -14,7 +14,7 @@ namespace trireme {
 
 namespace {
 
-// A configuration of LitGPT over its defaults, read key by key.
+// Reads a LitGPT configuration over its defaults, key by key.
 class LitgptConfig {
  public:
   LitgptConfig(std::string name, const Tree& config) : name_(std::move(name)), config_(config) {
@@ -60,7 +60,7 @@ class LitgptConfig {
   }
 
  private:
-  // rope_adjustments: with one key, the factor, all frequencies are scaled, with the four of Llama 3.1 the low ones.
+  // rope_adjustments: with only the factor all frequencies are scaled; with the four keys of Llama 3.1 only the low ones.
   Tree rope_scaling() const {
     const bool is_linear = find("rope_adjustments.original_max_seq_len") == nullptr;
     Tree scaling(Tree::Map{});
@@ -107,7 +107,7 @@ class LitgptConfig {
   }
   std::string text(const char* key, const char* otherwise) const { return find(key) == nullptr ? otherwise : find(key)->text(); }
 
-  // What a block would have to be, where there is none like it here: the key that asks for it, and the values that do not.
+  // An unsupported kind of block: the key that requests it, and the values that do not.
   struct Block {
     const char* key;
     std::vector<std::string> there;
@@ -181,7 +181,7 @@ class LitgptConfig {
   const Tree& config_;
 };
 
-// Moves settings from LitGPT's keys to those of this program.
+// Moves settings from LitGPT's keys to this program's keys.
 class Translation {
  public:
   Translation(Tree recipe, const std::string& models) : from_(std::move(recipe)), models_(models) {}
@@ -242,7 +242,7 @@ class Translation {
     throw UserError("{}={}: expected an integer above 0{}", key, value.brief(), value.where_suffix());
   }
 
-  // LitGPT counts tokens; validation counts micro-batches.
+  // LitGPT counts tokens, but validation counts micro-batches.
   void translate_length() {
     if (const Tree longest = take("train.max_seq_length"); !longest.is_null()) {
       const int64_t length = std::min(number(longest, "train.max_seq_length"), to_.find("model.encoder_seq_length")->integer());
@@ -279,7 +279,7 @@ class Translation {
     if (optimizer->is_string()) from_.remove("optimizer");
   }
 
-  // Folders of text are read as they are. Other modules of LitGPT fetch and prepare their data themselves; their name stays, so
+  // Folders of text are read directly. Other modules of LitGPT download and prepare their data themselves; their name is kept, so
   // that a run can say what it needs.
   void translate_data() {
     const Tree *path = from_.find("data.init_args.train_data_path"), *kind = from_.find("data.class_path");
@@ -303,7 +303,7 @@ class Translation {
     to_.set("exp_manager.resume_ignore_no_checkpoint", Tree(is_automatic));
   }
 
-  // Keys of LitGPT without a counterpart and unknown keys are left to the settings reader.
+  // LitGPT's keys without a counterpart and unknown keys are left to the settings reader.
   void keep_the_rest() {
     for (Tree::Entry& entry : from_.map()) {
       if (entry.value.is_map()) std::erase_if(entry.value.map(), [](const Tree::Entry& one) { return is_empty(one.value); });

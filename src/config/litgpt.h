@@ -1,4 +1,4 @@
-// LitGPT's recipes (config_hub/pretrain/*.yaml) and the names of its models, as recipes of this program.
+// Translates LitGPT's recipes (config_hub/pretrain/*.yaml) and model names to recipes of this program.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,17 @@
 
 namespace trireme {
 
-inline constexpr const char* kLitgptModels = "litgpt/_models";  // the shipped file that has them
+inline constexpr const char* kLitgptModels = "litgpt/_models";  // the shipped file with the models
 
-// A file with LitGPT's keys: model_name or model_config beside train.
+// Whether the file has LitGPT's keys: model_name or model_config, together with train.
 bool is_litgpt_recipe(const Tree& recipe);
 
-// The same settings under the keys of this program. What has no counterpart keeps its key. `models` is the file of litgpt_models.
+// Returns the same settings under this program's keys. Keys without a counterpart are kept. `models` is the path of the file
+// kLitgptModels.
 Tree from_litgpt(Tree recipe, const std::string& models);
 
-// The group `model` of the model with this name; nothing if the file has none. A UserError that says which block is missing here.
+// Returns the group `model` of the model with this name, or nullopt if the file does not have it. A UserError names a kind of
+// block that this program does not support.
 std::optional<Tree> litgpt_model(const std::string& name, const std::string& models);
 
 std::vector<std::string> litgpt_names(const std::string& models);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kMaxBrackets = 32;
 
-// Reads the value of one override. Unquoted words end at the character that would end them in the place where they stand, so a
-// path or a sentence at the top needs no quotes.
+// Reads the value of one override. An unquoted word ends at the character that ends it in its context, so a path or a sentence at
+// the top level needs no quotes.
 class ValueReader {
  public:
   ValueReader(std::string_view override_text, std::string_view value)

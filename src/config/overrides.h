@@ -24,7 +24,8 @@ Override parse_override(std::string_view text);
 // A value in this notation: null, true, 3, 1e-4, a word, 'quoted text', [a, b] or {key: value}.
 Tree parse_value(std::string_view text);
 
-// Whether the key of Action::set may be set at all is the caller's question: it depends on which keys the settings know.
+// Applies one override. The caller must have checked that the key of an Action::set is known, because that depends on the
+// settings.
 void apply_override(Tree& recipe, const Override& change);
 
 }  // namespace trireme

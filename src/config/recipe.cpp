@@ -29,24 +29,24 @@ bool looks_like_path(const std::string& text) {
   return text.ends_with(".yaml") || text.ends_with(".yml") || text.starts_with('/') || text.starts_with('.');
 }
 
-// The file of a shipped recipe; empty if there is none of that name.
+// The file of a shipped recipe; empty if no recipe has that name.
 std::string find_shipped(const std::string& name) {
   for (const std::string& folder : recipe_folders())
     if (const fs::path path = fs::path(folder) / (name + ".yaml"); is_file(path)) return path.string();
   return {};
 }
 
-// LitGPT's models train with the settings of its own trainer.
+// LitGPT's models train with the settings of LitGPT's own trainer.
 constexpr const char* kLitgptBase = "pythia/_base";
 
-// The model that LitGPT calls so, perhaps after the organisation it comes from: EleutherAI/pythia-70m.
+// The model with this LitGPT name, with or without its organisation: EleutherAI/pythia-70m.
 std::optional<Tree> litgpt_model_of(const std::string& name) {
   const std::string models = find_shipped(kLitgptModels);
   if (models.empty() || looks_like_path(name)) return std::nullopt;
   return litgpt_model(name.substr(name.rfind('/') + 1), models);
 }
 
-// What somebody may have meant by a name that no recipe has.
+// Suggests names for one that no recipe has.
 std::string hint_for(const std::string& name) {
   std::vector<std::string> names, namesakes;
   bool is_group = false;
@@ -63,7 +63,7 @@ std::string hint_for(const std::string& name) {
 }
 
 std::string find_recipe(const std::string& name_or_path) {
-  if (looks_like_path(name_or_path)) return name_or_path;  // reading it says what is wrong with it
+  if (looks_like_path(name_or_path)) return name_or_path;  // reading the file reports what is wrong with it
   if (std::string shipped = find_shipped(name_or_path); !shipped.empty()) return shipped;
   if (is_file(name_or_path) || is_file(fs::path(name_or_path) / "config.yaml")) return name_or_path;
   if (litgpt_model_of(name_or_path)) return find_shipped(kLitgptBase);
@@ -73,8 +73,8 @@ std::string find_recipe(const std::string& name_or_path) {
       hint_for(name_or_path));
 }
 
-// A file of a launcher's tree, conf/training/gpt3/5b.yaml, is the choice gpt3/5b of conf/config.yaml, where the keys stand that
-// it refers to.
+// A file of a launcher's tree, conf/training/gpt3/5b.yaml, is the choice gpt3/5b of conf/config.yaml, which has the keys that it
+// refers to.
 struct LauncherFile {
   fs::path config;
   std::string choice;
@@ -93,7 +93,7 @@ std::optional<LauncherFile> find_launcher_tree(const fs::path& path) {
 
 bool is_override(const std::string& text) { return text.find('=') != std::string::npos && !is_file(text); }
 
-// training=NAME among the changes, which is how the launcher's users name the recipe.
+// Removes training=NAME from the changes; the launcher's users name the recipe that way.
 std::string take_training_choice(std::vector<Override>& changes) {
   const auto choice = std::ranges::find(changes, "training", &Override::key);
   if (choice == changes.end() || !choice->value.is_string() || choice->value.string().empty())
@@ -121,8 +121,8 @@ Composition compose_recipe(const std::string& name_or_path, std::vector<Override
   return composition;
 }
 
-// The place of a user's key in the composed tree. In a launcher's tree the recipe stands under `training`, and outside of one the
-// launcher's users write that before every key all the same.
+// The place of a user's key in the composed tree. In a launcher's tree the recipe is under `training`. Outside of one the
+// launcher's users still write that prefix.
 std::string place_of(const std::string& key, const Composition& composition) {
   constexpr std::string_view kRoot = "training.";
   if (!composition.is_launcher_tree) {
@@ -166,13 +166,14 @@ References resolve_references(Composition& composition) {
   return references;
 }
 
-// The recipe itself: all of the tree, or the group `training` of a launcher's; nullptr if that is not there.
+// The recipe itself: the whole tree, or the group `training` of a launcher's tree; nullptr if that is absent.
 const Tree* recipe_in(const Composition& composition) {
   return composition.is_launcher_tree ? composition.tree.find("training") : &composition.tree;
 }
 
-// The runs of a user's file are its own: a name that it only inherits would mix them with those of the recipe it extends.
-// Nothing where the file or the command line gives the name, for shipped recipes, and for files of a launcher's tree.
+// The name for the runs of a user's file. A name that the file only inherits would mix its runs with those of the recipe it
+// extends. Returns nullopt if the file or the command line gives the name, for shipped recipes, and for files of a launcher's
+// tree.
 std::optional<std::string> name_after_file(const std::string& name_or_path, const Composition& composition) {
   std::error_code failed;
   const bool is_shipped = !looks_like_path(name_or_path) && !find_shipped(name_or_path).empty();
@@ -183,7 +184,7 @@ std::optional<std::string> name_after_file(const std::string& name_or_path, cons
     return name->origin.file == nullptr || name->origin.line == 0 || *name->origin.file == name_or_path;
   };
   if (is_own("exp_manager.name") || is_own("run.name")) return std::nullopt;
-  return as_utf8(fs::path(name_or_path).stem().string());  // a name is part of the recipe
+  return as_utf8(fs::path(name_or_path).stem().string());  // the name becomes part of the recipe
 }
 
 std::string summary_of(const fs::path& path) {
@@ -226,8 +227,8 @@ std::vector<ShippedRecipe> shipped_recipes() {
       const bool serves_others = entry.path().filename().string().starts_with('_');
       if (entry.path().extension() != ".yaml" || serves_others || !is_file(entry.path())) continue;
       const std::string name = entry.path().lexically_relative(folder).replace_extension().string();
-      if (name.starts_with("data/")) continue;  // recipes of datasets: trireme data run
-      // A name found in an earlier folder hides later ones, as it does when it is loaded.
+      if (name.starts_with("data/")) continue;  // dataset recipes, for trireme data run
+      // A name found in an earlier folder hides the same name in later ones, as in loading.
       if (std::ranges::find(recipes, name, &ShippedRecipe::name) == recipes.end())
         recipes.push_back({name, entry.path().string(), summary_of(entry.path())});
     }

@@ -1,4 +1,4 @@
-// Recipes by name: finding them, building them on one another, and turning one into settings.
+// Recipes by name: finds them, composes them, and reads them into settings.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// The folders with recipes that come with the program, those that exist, in the order in which they are searched.
+// The existing folders of shipped recipes, in search order.
 std::vector<std::string> recipe_folders();
 
 struct ShippedRecipe {
@@ -19,28 +19,28 @@ struct ShippedRecipe {
   std::string path;
   std::string summary;  // the comment in its first line
 };
-// Files whose name starts with _ only serve others and are not recipes.
+// All shipped recipes. Files whose name starts with _ are only included by others and are not recipes.
 std::vector<ShippedRecipe> shipped_recipes();
 
-// The comment in the first line of a shipped file, recipe or not; empty if there is no such file or comment.
+// The comment in the first line of a shipped file, recipe or not; empty without such a file or comment.
 std::string shipped_summary(const std::string& name);
 
-// The recipe with everything it extends, references not yet resolved. A path ends with .yaml or .yml, or starts with / or a dot;
-// anything else is first looked up among the shipped recipes.
+// Returns the recipe with everything it extends; references are not yet resolved. A path ends with .yaml or .yml, or starts with
+// / or a dot. Anything else is first looked up among the shipped recipes.
 //
-// `extends: other` or `extends: [one, two]` at the top of a file builds on other recipes: they are merged in their order and the
-// file over them. Names are looked up beside the file first.
+// `extends: other` or `extends: [one, two]` at the top of a file names other recipes. They are merged in their order, and the
+// file over them. Names are looked up in the folder of the file first.
 Tree load_recipe(const std::string& name_or_path);
 
 struct ResolvedRecipe {
   Tree tree;                          // overrides applied, references resolved
-  Settings settings;                  // read and, unless the caller does so later, validated
+  Settings settings;                  // read and, unless the caller validates later, validated
   std::vector<IdleKey> ignored_keys;  // known keys without effect here
-  LauncherRequest launcher;           // what the launcher's settings ask for
+  LauncherRequest launcher;           // what the launcher's settings request
 
-  // Throws a UserError if the launcher's settings ask for no training, or if the data is one that only LitGPT has.
+  // Throws a UserError if the launcher's settings request no training, or if only LitGPT can provide the data.
   void require_training() const;
-  // What a user should know of it, a line each: the keys without effect, the launcher's settings.
+  // Notices for the user, one line each: the keys without effect, the launcher's settings.
   std::vector<std::string> notices(Detail detail) const;
 };
 

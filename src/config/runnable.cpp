@@ -33,7 +33,7 @@ void require_backend(const Settings& settings) {
       model.pipeline_model_parallel_size > 1 && model.activations_checkpoint_granularity != RecomputeGranularity::none;
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
-      // What `auto` finds is seen later; `reference` does everything, slowly.
+      // With `auto` the backend is not yet known; `reference` supports everything, slowly.
       {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
       {"model.fp8", model.fp8.enabled && model.pipeline_schedule == PipelineSchedule::zero_bubble,
        "weight products in FP8 are not put off; use false, or another model.pipeline_schedule"},
@@ -69,7 +69,7 @@ void require_backend(const Settings& settings) {
     if (need.asked) throw UserError("{}={}: {}", need.key, find_setting(need.key)->write(settings).brief(), need.answer);
 }
 
-// The attention kernels of all backends but `reference` hold a row of a head in registers.
+// The attention kernels of all backends except `reference` hold a row of a head in registers.
 void require_head_width(const Settings& settings) {
   const ModelSettings& model = settings.model;
   constexpr int64_t kMost = 256;
@@ -101,7 +101,7 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
   constexpr const char *kOneRank = "the layout has one rank", *kNoTensor = "there is no tensor parallelism",
                        *kNoPipeline = "there is no pipeline", *kNoCopies = "no ranks share gradients",
                        *kNoFp8 = "model.fp8 is off", *kNotIndexed = "data_impl is not mmap";
-  // What a setting acts on, and whether that is there. A setting at its default was not asked for.
+  // A setting, and whether there is anything it acts on. A setting at its default was not requested.
   struct Idle {
     const char* prefix;
     bool acts;
@@ -115,7 +115,7 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
       {"model.overlap_p2p_comm", pipelined, kNoPipeline},
       {"model.batch_p2p_comm", pipelined, kNoPipeline},
       {"model.pipeline_schedule", pipelined, kNoPipeline},
-      {"model.optim.name", shares_gradients, kNoCopies},  // the distributed ones share the optimizer's state among ranks
+      {"model.optim.name", shares_gradients, kNoCopies},  // the distributed variants shard the optimizer's state among ranks
       {"model.optim.bucket_cap_mb", shares_gradients, kNoCopies},
       {"model.optim.overlap_grad_sync", shares_gradients, kNoCopies},
       {"model.optim.overlap_param_sync", shares_masters, shares_gradients ? "the optimizer is not a distributed one" : kNoCopies},

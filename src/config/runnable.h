@@ -1,5 +1,5 @@
-// What a machine must have for settings that are right in themselves. Recipes for a thousand GPUs can be printed, planned and
-// launched anywhere; they can only be run where this passes.
+// What valid settings require of the machine. Recipes for a thousand GPUs can be printed, planned and launched anywhere; they can
+// only run where this passes.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace trireme {
 
-// Throws a UserError for the first setting that needs more than the ranks that are here, on the CPU: other ranks, the cuda
-// backend, or what this program does not do at all.
+// Throws a UserError for the first setting that needs more than `ranks_here` ranks on the CPU: more ranks, the cuda backend, or
+// something this program does not do at all.
 void require_runnable(const Settings& settings, int64_t ranks_here);
 
-// The settings that were asked for and have nothing to act on: overlaps without a second rank, FP8 knobs without FP8.
+// The settings that were requested but have no effect: overlaps without a second rank, FP8 settings without FP8.
 std::vector<IdleKey> idle_settings(const Settings& settings);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// The meaning of unquoted scalars. NeMo recipes are read by a YAML 1.1 loader in which 1e-4 is a number as well; one of that
-// loader's rules is left out because it surprises: 1:30 is not a count of seconds and stays a string.
+// How unquoted scalars are parsed. NeMo recipes are read by a YAML 1.1 loader in which 1e-4 is a number too. One rule of that
+// loader is left out because it surprises users: 1:30 is not a number of seconds and stays a string.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ bool is_one_of(std::string_view text, const std::array<std::string_view, count>&
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Removes the underscores of 1_000_000; nothing if one stands anywhere but between digits.
+// Removes the underscores of 1_000_000; nullopt if one is not between digits.
 std::optional<std::string> without_underscores(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -37,7 +37,7 @@ std::optional<std::string> without_underscores(std::string_view text) {
 
 struct Number {
   bool negative = false;
-  std::string digits;  // what follows the sign
+  std::string digits;  // the text after the sign
 };
 
 std::optional<Tree> integer_from(const Number& number, const Origin& origin) {
@@ -53,7 +53,7 @@ std::optional<Tree> integer_from(const Number& number, const Origin& origin) {
   const char* end = signed_digits.data() + signed_digits.size();
   int64_t value = 0;
   const auto [stop, failed] = std::from_chars(signed_digits.data(), end, value, base);
-  if (stop != end || failed != std::errc{}) return std::nullopt;  // too large ones go on as reals
+  if (stop != end || failed != std::errc{}) return std::nullopt;  // integers that are too large are parsed as reals
   return Tree(value, origin);
 }
 

@@ -12,7 +12,7 @@ int64_t ModelSettings::layers_of_stage(int64_t stages, int64_t stage) const {
 
 int64_t ModelSettings::rotary_dims() const {
   if (position_embedding_type != PositionEmbedding::rope) return 0;
-  // Rounded down; the small addend keeps products such as 0.29 * 100 from falling to 28.
+  // Rounded down; the small addend keeps a result such as 0.29 * 100 from becoming 28.
   return static_cast<int64_t>(static_cast<double>(head_width()) * rotary_percentage + 1e-9);
 }
 

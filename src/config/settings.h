@@ -1,5 +1,5 @@
 // The typed settings of a run, one struct per group of recipe keys, with the key names that NeMo users know. settings_fields.h
-// lists each member once, with its key, range and help; parsing, printing and --help follow from that list.
+// lists each member once, with its key, range and help. Parsing, printing and --help follow from that list.
 #pragma once
 
 #include <array>
@@ -38,16 +38,16 @@ struct TrainerSettings {  // trainer.*
   double max_time = 0;  // seconds; written DD:HH:MM:SS; 0: no limit
   int64_t log_every_n_steps = 1;
   int64_t max_epochs = 0;                        // of limit_train_batches steps; 0: as many as max_steps needs
-  int64_t limit_train_batches = 0;               // steps of an epoch; 0: max_steps
+  int64_t limit_train_batches = 0;               // steps per epoch; 0: max_steps
   int64_t console_every_n_steps = 0;             // ours: lines on the terminal; 0: log_every_n_steps
   int64_t val_check_interval = 0;                // steps; 0: no validation
   double val_check_share = 0;                    // the same as a share of max_steps; 0 once it is turned into steps
-  int64_t limit_val_batches = 50;                // global batches a validation
-  double limit_val_share = 0;                    // the same as a share of the validation data; 0: the count holds
+  int64_t limit_val_batches = 50;                // global batches per validation
+  double limit_val_share = 0;                    // the same as a share of the validation data; 0: the count is used
   double gradient_clip_val = 1.0;                // 0: no clipping
   OnNonfinite on_nonfinite = OnNonfinite::skip;  // ours: what a NaN or Inf does
   BackendKind backend = BackendKind::automatic;  // ours
-  int64_t threads = 0;         // ours: CPU threads of a rank; 0: all it may use, shared with the ranks beside it
+  int64_t threads = 0;         // ours: CPU threads per rank; 0: its cores, shared with the other ranks of the machine
   int64_t rank_timeout = 600;  // ours: seconds that a rank waits for others
 };
 
@@ -84,11 +84,11 @@ struct ScheduleSettings {                // model.optim.sched.*
   double warmup_steps = 0;               // NeMo recipes have fractions: 132.5
   int64_t constant_steps = 0;
   double min_lr = 0;
-  double max_steps_for_lr_sched = 0;  // CosineAnnealingExp: the steps the cosine is laid out for; 0: max_steps
+  double max_steps_for_lr_sched = 0;  // CosineAnnealingExp: the length of the cosine in steps; 0: max_steps
 };
 
 struct OptimSettings {         // model.optim.*
-  std::string name = "adamw";  // every Adam of the reference systems is this one; two of them are distributed
+  std::string name = "adamw";  // all Adam variants of the reference systems are AdamW; two of them are distributed
   double lr = 6e-4;
   double weight_decay = 0.1;
   double beta1 = 0.9, beta2 = 0.95;  // betas: [beta1, beta2]
@@ -99,38 +99,39 @@ struct OptimSettings {         // model.optim.*
   SyncType grad_sync_dtype = SyncType::f32;
   ScheduleSettings sched;
 
-  // Whether ranks with the same parameters share out the optimizer's state.
+  // Whether ranks with the same parameters shard the optimizer's state.
   bool is_distributed() const { return name == "distributed_fused_adam" || name == "mcore_distributed_optim"; }
 };
 
 struct DataSettings {                    // model.data.*
   std::string data_impl = "mock";        // mmap, mock, mock_legacy (uniform random tokens), text, flat, llmc
   std::vector<std::string> data_prefix;  // text: files, read as bytes; mmap: prefixes, perhaps each after its weight
-  std::vector<std::string> validation_prefix, test_prefix;  // data_prefix: {train, validation, test}; empty: splits_string holds
+  // From data_prefix: {train, validation, test}; empty: splits_string is used.
+  std::vector<std::string> validation_prefix, test_prefix;
   std::string splits_string = "99990,8,2";
   bool mock_dataset = false;    // the same as data_impl mock
-  bool legacy_dataset = false;  // samples as NeMo made them before Megatron Core
+  bool legacy_dataset = false;  // samples as in NeMo before Megatron Core
   bool shuffle_documents = true;
   bool no_seqlen_plus_one_input_tokens = false;
   bool validation_drop_last = true;
   bool pad_samples_to_global_batch_size = false;
-  std::string index_mapping_dir;  // where sample indices are kept; empty: beside the data
-  std::string index_tokenizer =   // ours: how the reference's tokenizer is described in the names of its indices
+  std::string index_mapping_dir;  // folder of the sample indices; empty: beside the data
+  std::string index_tokenizer =   // ours: the reference's description of its tokenizer, used in the names of its indices
       R"({"class": "nemo.collections.common.tokenizers.huggingface.auto_tokenizer.AutoTokenizer"})";
-  double auto_blend = 0;                           // ours: weights by size to this power; 0: off
+  double auto_blend = 0;                           // ours: weights proportional to size to this power; 0: off
   WindowOrder window_order = WindowOrder::random;  // ours: flat, llmc
-  bool reset_position_ids = false;                 // positions start again after the end of a document
+  bool reset_position_ids = false;                 // positions restart after the end of a document
   bool reset_attention_mask = false;               // attention sees no earlier document
-  bool eod_mask_loss = false;                      // what follows the end of a document is not learnt
-  int64_t num_workers = 2;                         // threads that make batches ahead of the step
+  bool eod_mask_loss = false;                      // no loss for the token after the end of a document
+  int64_t num_workers = 2;                         // threads that prepare batches ahead of the step
 
-  bool is_made_up() const { return data_impl == "mock" || data_impl == "mock_legacy"; }  // read from no file
+  bool is_made_up() const { return data_impl == "mock" || data_impl == "mock_legacy"; }  // not read from a file
 };
 
 struct TokenizerSettings {           // model.tokenizer.*
   std::string library = "megatron";  // or sentencepiece, huggingface
   std::string type;                  // GPT2BPETokenizer, bpe, ...; huggingface: a name, or a folder
-  std::string model;                 // a file: of a sentencepiece model, or what vocab_file can be
+  std::string model;                 // a sentencepiece model, or any file that vocab_file can be
   std::string vocab_file;            // vocab.json, tokenizer.json or *.tiktoken
   std::string merge_file;            // merges.txt; empty: the one beside vocab_file
 };
@@ -146,15 +147,15 @@ struct RopeScalingSettings {  // model.rope_scaling.*, with the names of transfo
 };
 
 struct Fp8Settings {                        // model.fp8 and model.fp8_*
-  static constexpr int64_t kMultiple = 16;  // of every dimension of an FP8 product
+  static constexpr int64_t kMultiple = 16;  // every dimension of an FP8 GEMM must be a multiple
 
   bool enabled = false;
   bool hybrid = true;    // E4M3 forward, E5M2 gradients
   bool e4m3 = false;     // E4M3 for both
   bool params = false;   // working weights only in FP8
-  bool lm_head = false;  // the products of the LM head too
+  bool lm_head = false;  // the GEMMs of the LM head too
   Fp8Recipe recipe = Fp8Recipe::delayed;
-  bool wgrad = true;  // weight gradients from FP8 products too
+  bool wgrad = true;  // wgrad in FP8 too
   int64_t margin = 0;
   int64_t interval = 1;
   int64_t amax_history_len = 1024;
@@ -177,7 +178,7 @@ struct ModelSettings {  // model.*
   std::vector<int64_t> rampup_batch_size;  // [start, increment, samples] or empty
   int64_t tensor_model_parallel_size = 1;
   int64_t pipeline_model_parallel_size = 1;
-  int64_t virtual_pipeline_model_parallel_size = 1;                                 // chunks of layers a pipeline rank holds
+  int64_t virtual_pipeline_model_parallel_size = 1;                                 // chunks of layers per pipeline rank
   PipelineSchedule pipeline_schedule = PipelineSchedule::one_forward_one_backward;  // ours
   int64_t num_layers_in_first_pipeline_stage = 0;                                   // 0: as many as the others
   int64_t num_layers_in_last_pipeline_stage = 0;
@@ -205,7 +206,7 @@ struct ModelSettings {  // model.*
   Normalization normalization = Normalization::layernorm;
   bool layernorm_zero_centered_gamma = false;  // with layernorm: the same as layernorm1p
   double layernorm_epsilon = 1e-5;
-  bool do_layer_norm_weight_decay = false;  // and of every other parameter that is not decayed otherwise
+  bool do_layer_norm_weight_decay = false;  // also of every other parameter that is not decayed by default
   PositionEmbedding position_embedding_type = PositionEmbedding::learned_absolute;
   double rotary_percentage = 1.0;
   double rotary_base = 10000;
@@ -215,16 +216,16 @@ struct ModelSettings {  // model.*
   MlpActivation activation = MlpActivation::gelu;
   bool bias = true;
   bool share_embeddings_and_output_weights = true;
-  bool parallel_residual = false;      // ours: GPT-NeoX style, attention and mlp side by side
-  bool shared_attention_norm = false;  // LitGPT's: the two have one norm, as in Falcon 7B
+  bool parallel_residual = false;      // ours: GPT-NeoX style, attention and mlp in parallel
+  bool shared_attention_norm = false;  // LitGPT's: attention and mlp share one norm, as in Falcon 7B
   RecomputeGranularity activations_checkpoint_granularity = RecomputeGranularity::none;
   RecomputeMethod activations_checkpoint_method = RecomputeMethod::uniform;
   int64_t activations_checkpoint_num_layers = 1;
   int64_t num_micro_batches_with_partial_activation_checkpoints = 0;
   int64_t activations_checkpoint_layers_per_pipeline = 0;
   uint64_t seed = 1234;
-  std::string resume_from_checkpoint;  // as in exp_manager, where NeMo recipes have it too
-  std::string restore_from_path;       // a run or checkpoint whose weights training starts from; empty: drawn from the seed
+  std::string resume_from_checkpoint;  // the same as in exp_manager; NeMo recipes have it here too
+  std::string restore_from_path;       // a run or checkpoint with the initial weights; empty: random by the seed
   ProfileSettings profile;
   TokenizerSettings tokenizer;
   OptimSettings optim;
@@ -237,21 +238,22 @@ struct ModelSettings {  // model.*
     const int64_t multiple = make_vocab_size_divisible_by * tensor_model_parallel_size;
     return (vocab_size + multiple - 1) / multiple * multiple;
   }
-  // Whether tensor parallel communication overlaps the GEMMs it belongs to. FP8 copies are made of all rows, so not in FP8.
+  // Whether tensor parallel communication overlaps with the GEMMs it belongs to. Not in FP8, because FP8 copies are made of all
+  // rows at once.
   bool overlaps_tensor_parallel() const { return ub_tp_comm_overlap && tensor_model_parallel_size > 1 && !fp8.enabled; }
-  // Layers of one of `stages` pipeline ranks, once validated.
+  // Layers of one of `stages` pipeline ranks. The settings must be validated.
   int64_t layers_of_stage(int64_t stages, int64_t stage) const;
-  // How rope is scaled, and the factor, under whichever name they were given.
+  // The kind of rope scaling and its factor, from whichever key gives them.
   RopeType rope_type() const {
     if (scale_positional_embedding) return RopeType::llama3;
     return seq_len_interpolation_factor != 1 ? RopeType::linear : rope_scaling.rope_type;
   }
   double rope_factor() const { return seq_len_interpolation_factor != 1 ? seq_len_interpolation_factor : rope_scaling.factor; }
-  // The dimensions of a head that rotary embeddings turn.
+  // The dimensions of a head that rotary embeddings rotate.
   int64_t rotary_dims() const;
 };
 
-// LitGPT's names for the batch: samples of one device in a step, and of those at once. 0: not given.
+// LitGPT's names for the batch: samples per device and step, and how many of those at once. 0: not given.
 struct LitgptSettings {
   int64_t batch_size = 0;
   int64_t micro_batch_size = 0;
@@ -263,12 +265,12 @@ struct Settings {
   ExpManagerSettings exp_manager;
   ModelSettings model;
 
-  // How the ranks are used.
+  // The layout of the ranks.
   int64_t ranks() const { return trainer.num_nodes * trainer.devices; }
   int64_t model_ranks() const {
     return model.tensor_model_parallel_size * model.pipeline_model_parallel_size * model.context_parallel_size;
   }
-  int64_t data_parallel_size() const { return ranks() / model_ranks(); }  // once validated
+  int64_t data_parallel_size() const { return ranks() / model_ranks(); }  // the settings must be validated
 };
 
 }  // namespace trireme

@@ -10,7 +10,7 @@ namespace trireme {
 
 namespace {
 
-// Upper limits are far above what anyone trains, and low enough that sums and products of a few of them fit an int64_t.
+// Upper limits are far above real training runs, and low enough that sums and products of a few of them fit into an int64_t.
 constexpr int64_t kMaxSteps = 1'000'000'000'000;
 constexpr int64_t kMaxBatch = 1 << 20;
 constexpr int64_t kMaxWidth = 1 << 20;

@@ -1,4 +1,4 @@
-// The rows of every setting of a run, under its full key, in the order in which they are printed.
+// The rows of every setting of a run, under its full key, in printing order.
 #pragma once
 
 #include <string_view>
@@ -12,6 +12,6 @@ namespace trireme {
 using Field = Row<Settings>;
 
 const std::vector<Field>& settings_fields();
-const Field* find_setting(std::string_view key);  // nullptr if there is none of that key
+const Field* find_setting(std::string_view key);  // nullptr if no setting has that key
 
 }  // namespace trireme

@@ -15,7 +15,7 @@ Tree to_tree(const Settings& settings) {
   Tree tree;
   for (const Field& field : settings_fields()) {
     Tree value = field.write(settings);
-    // LitGPT's keys stand beside the groups and only where they are given.
+    // LitGPT's keys are outside of the groups and are printed only if given.
     if (value.is_null() && field.key.find('.') == std::string::npos) continue;
     tree.set(field.key, std::move(value));
   }
@@ -51,7 +51,7 @@ nlohmann::ordered_json settings_json() {
 
 namespace {
 
-// The groups of the page, in its order; a key belongs to the first whose prefix it has.
+// The groups of the page in order; a key belongs to the first group whose prefix it has.
 struct Group {
   std::string_view prefix, title;
 };
@@ -71,7 +71,7 @@ const Group& group_of(const std::string& key) {
   return *std::ranges::find_if(kGroups, [&](const Group& group) { return key.starts_with(group.prefix); });
 }
 
-// A table cell; a bar would end it.
+// Escapes a table cell, because a bar would end it.
 std::string cell(std::string text) {
   for (size_t bar = text.find('|'); bar != std::string::npos; bar = text.find('|', bar + 2)) text.insert(bar, "\\");
   return text;

@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-// Every setting under its key: a complete recipe that gives the same settings again.
+// Every setting under its key: a complete recipe that reads back as the same settings.
 Tree to_tree(const Settings& settings);
 std::string to_yaml(const Settings& settings);
 
-// One setting a line: key, default, help, what it accepts.
+// One line per setting: key, default, help, what it accepts.
 std::string settings_help();
 nlohmann::ordered_json settings_json();
 

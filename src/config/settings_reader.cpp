@@ -28,7 +28,7 @@ const std::vector<std::string>& known_keys() {
   return keys;
 }
 
-// A key that only groups others, such as model.optim.
+// Whether a key only groups others, such as model.optim.
 bool is_group(const std::string& key) {
   return std::ranges::any_of(known_keys(), [&](const std::string& known) { return known.starts_with(key + "."); });
 }
@@ -44,7 +44,7 @@ void read_value(const Field& field, const Tree& value, Settings& settings) {
 class Reader {
  public:
   ReadSettings read(const Tree& recipe) {
-    // A width that nobody gave follows from the others.
+    // If it is not given, ffn_hidden_size follows from the other settings.
     result_.settings.model.ffn_hidden_size = 0;
     if (!recipe.is_map() && !recipe.is_null())
       throw UserError("a recipe must be a map of keys such as trainer: and model:{}", recipe.where_suffix());
@@ -69,7 +69,7 @@ class Reader {
     if (!value.is_null()) throw UserError("{}={}: {} is a group of keys{}", key, value.brief(), key, value.where_suffix());
   }
 
-  // Of an unknown group, its first key: optim.lr, meant for model.optim.lr, can only be recognised by its end.
+  // For an unknown group, names its first key: optim.lr, meant as model.optim.lr, can only be recognised by its last part.
   [[noreturn]] static void complain_about(const std::string& key, const Tree& value) {
     if (!value.is_map() || value.map().empty()) throw_unknown_key(key, value.where_suffix());
     const Tree::Entry& first = value.map().front();
@@ -88,14 +88,14 @@ class Reader {
     throw UserError("{}={}: {}{}", key, value.brief(), restricted.reason, value.where_suffix());
   }
 
-  // What the launcher's own settings ask for is said apart.
+  // The launcher's own settings are reported separately.
   void ignore(const IdleKey& key) {
     if (key.reason.empty() || is_launcher_key(key.key)) return;
     if (std::ranges::find(result_.ignored_keys, key) == result_.ignored_keys.end()) result_.ignored_keys.push_back(key);
   }
 
   ReadSettings result_;
-  bool is_made_up_ = false;  // data that needs no files, which NeMo's recipes leave to be given
+  bool is_made_up_ = false;  // the data needs no files; NeMo's recipes leave them to the user
 };
 
 }  // namespace

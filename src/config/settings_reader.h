@@ -1,4 +1,4 @@
-// From the tree of a recipe to typed settings.
+// Reads the tree of a recipe into typed settings.
 #pragma once
 
 #include <string>
@@ -13,19 +13,18 @@ namespace trireme {
 
 struct ReadSettings {
   Settings settings;
-  std::vector<IdleKey> ignored_keys;  // known, and without effect here
+  std::vector<IdleKey> ignored_keys;  // known keys without effect here
 };
 
-// The recipe's references must be resolved. Keys that nobody knows, values that no setting accepts, values that still have to be
-// given
-// (???) and requests for what is not supported are UserErrors.
+// The recipe's references must be resolved. Unknown keys, values that a setting does not accept, required values that are not
+// given (???) and requests for unsupported features are UserErrors.
 ReadSettings read_settings(const Tree& recipe);
 
-// A UserError for a value that its setting does not accept, where the recipe gives it itself. Called before references are
-// resolved, so that the key with the wrong value is named and not one that refers to it.
+// Throws a UserError for a value in the recipe that its setting does not accept. Called before references are resolved, so that
+// the message names the key with the wrong value and not one that refers to it.
 void check_given_values(const Tree& recipe);
 
-// Whether a recipe may have this key at all, and the complaint if not.
+// Whether a recipe may have this key at all, and the error if not.
 bool is_known_key(std::string_view key);
 [[noreturn]] void throw_unknown_key(std::string_view key, const std::string& where_suffix);
 

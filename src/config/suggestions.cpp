@@ -9,7 +9,7 @@
 namespace trireme {
 
 int64_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the usual table: distances between the first i letters of a and the first j of b.
+  // Three rows of the edit-distance table: distances between the first i letters of a and the first j of b.
   std::vector<int64_t> two_before, before(b.size() + 1), current(b.size() + 1);
   std::iota(before.begin(), before.end(), 0);
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -27,7 +27,7 @@ int64_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr size_t kLongestWord = 200;  // nothing of that length is a slip of the finger
+  constexpr size_t kLongestWord = 200;  // longer words are not typing errors
   if (word.size() > kLongestWord) return {};
   const auto last_part = [](std::string_view key) { return key.substr(key.rfind('.') + 1); };
   int64_t best_distance = std::max<int64_t>(2, static_cast<int64_t>(word.size()) / 4) + 1;

@@ -1,4 +1,4 @@
-// A recipe as it stands in a file: an ordered tree of YAML values that remember where they were written, so that every message
+// A recipe as written in a file: an ordered tree of YAML values that remember where they were written, so that every message
 // about one can name its file and line.
 #pragma once
 
@@ -21,11 +21,11 @@ class Tree {
  public:
   struct Entry;
   using List = std::vector<Tree>;
-  using Map = std::vector<Entry>;  // in the order of the file; recipes are small, so a search is a loop
+  using Map = std::vector<Entry>;  // in the order of the file; recipes are small, so lookup is a linear search
   enum class Kind : uint8_t { null, boolean, integer, real, string, list, map };
 
   Tree() = default;
-  // From bool, int64_t, double, std::string, List or Map, and nothing that merely converts to one of them.
+  // Only from bool, int64_t, double, std::string, List or Map, without implicit conversions.
   template <class Value>
   requires requires(const std::variant<std::monostate, bool, int64_t, double, std::string, List, Map>& v) { std::get<Value>(v); }
   explicit Tree(Value value, Origin written = {}) : origin(std::move(written)), value_(std::move(value)) {}
@@ -36,7 +36,7 @@ class Tree {
   bool is_list() const { return kind() == Kind::list; }
   bool is_map() const { return kind() == Kind::map; }
 
-  // The value; the kind must be right.
+  // The value; the caller must have checked the kind.
   bool boolean() const { return std::get<bool>(value_); }
   int64_t integer() const { return std::get<int64_t>(value_); }
   double real() const { return std::get<double>(value_); }
@@ -46,19 +46,19 @@ class Tree {
   const Map& map() const { return std::get<Map>(value_); }
   Map& map() { return std::get<Map>(value_); }
 
-  // The value at a dotted path (a.b, or a.0 for the first of a list); nullptr if it is not there.
+  // The value at a dotted path (a.b, or a.0 for the first of a list); nullptr if absent.
   const Tree* find(std::string_view path) const;
   Tree* find(std::string_view path);
-  // Puts a value at a dotted path and makes the maps on the way. A UserError if something on the way is not a map.
+  // Sets the value at a dotted path and creates the maps on the way. A UserError if something on the way is not a map.
   void set(std::string_view path, Tree value);
-  // False if there was nothing to remove.
+  // Returns false if there was nothing to remove.
   bool remove(std::string_view path);
-  // Maps are joined key by key; anything else is replaced by what `over` has.
+  // Merges maps key by key; anything else is replaced by the value in `over`.
   void merge(Tree over);
 
   // A scalar as it would be written without quotes; lists and maps in brackets.
   std::string text() const;
-  // The same for a message: on one line, and cut when it is long.
+  // The same for a message: on one line, truncated if long.
   std::string brief() const;
   // "file:line", "command line", or empty.
   std::string where() const;
@@ -76,10 +76,10 @@ struct Tree::Entry {
   Tree value;
 };
 
-// What an unquoted scalar means: null, a boolean, a number (1e-4 is one) or a string.
+// Parses an unquoted scalar: null, a boolean, a number (1e-4 is one) or a string.
 Tree scalar_from_text(std::string_view text, Origin origin = {});
 
-// The same in a YAML file, where the reference's loader takes 010 for octal and 09.5 for a number, as YAML 1.1 has it.
+// The same in a YAML file, where the reference's loader reads 010 as octal and 09.5 as a number, as in YAML 1.1.
 Tree yaml_scalar(std::string_view text, Origin origin = {});
 
 // The shortest text that reads back as this number, and as a real: 3.0, 0.0001, 1e-08, .inf.

@@ -9,7 +9,7 @@ namespace trireme {
 
 nlohmann::ordered_json to_json(const Tree& tree);
 
-// A value that is neither a list nor a map; those become their text.
+// Scalars keep their type; lists and maps become their text.
 nlohmann::json scalar_json(const Tree& value);
 
 }  // namespace trireme

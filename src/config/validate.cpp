@@ -27,7 +27,7 @@ void validate_heads(const ModelSettings& model) {
                     model.num_attention_heads, divisors_near(model.num_attention_heads, model.num_query_groups));
 }
 
-// Rope is scaled in one way; two names for that way may stand beside each other.
+// There is one rope scaling; two names for the same scaling may be given together.
 void validate_rope_scaling(const ModelSettings& model) {
   std::vector<std::string> asked;
   if (model.scale_positional_embedding) asked.emplace_back("model.scale_positional_embedding=true");
@@ -102,7 +102,7 @@ void validate_fp8(const Settings& settings) {
                     fp8.hybrid, fp8.e4m3);
   if (settings.trainer.precision != Precision::bf16)
     throw UserError("model.fp8=true with trainer.precision=32: what is not FP8 must be bf16; use trainer.precision=bf16");
-  // The dimensions of every FP8 product, as a rank sees them.
+  // The dimensions of every FP8 GEMM on one rank.
   const int64_t tp = model.tensor_model_parallel_size;
   const auto require = [](const std::string& what, int64_t value) {
     if (value % Fp8Settings::kMultiple != 0)
@@ -126,7 +126,7 @@ void validate_profile(const ProfileSettings& profile) {
                     profile.end_step, profile.start_step);
 }
 
-// "99990,8,2": one to three shares, of which training has some.
+// "99990,8,2": one to three shares; the first, for training, is not 0.
 void validate_splits(const std::string& splits) {
   const auto fail = [&] {
     throw UserError("model.data.splits_string={}: expected shares of training, validation and test data such as 99990,8,2",
@@ -151,7 +151,7 @@ void validate_splits(const std::string& splits) {
 void validate_data(const ModelSettings& model) {
   const DataSettings& data = model.data;
   const bool is_text = data.data_impl == "text";
-  // The tokens of a tokenizer's files are counted when they are opened.
+  // The tokens of a tokenizer's files are counted when the files are opened.
   const TokenizerSettings& tokenizer = model.tokenizer;
   const bool is_named = !tokenizer.vocab_file.empty() || !tokenizer.model.empty() ||
                         (tokenizer.library == "huggingface" && !tokenizer.type.empty());
@@ -171,7 +171,7 @@ void validate_data(const ModelSettings& model) {
   validate_splits(data.splits_string);
 }
 
-// Counts of elements and bytes are int64_t everywhere. These products, made in double, leave a wide margin below its limit.
+// Counts of elements and bytes are int64_t everywhere. These values, computed in double, leave a wide margin below its limit.
 void validate_magnitude(const ModelSettings& model) {
   constexpr double kMaxElements = 1e15;
   const auto as_double = [](int64_t n) { return static_cast<double>(n); };

@@ -13,7 +13,7 @@ namespace trireme {
 
 namespace {
 
-// TP x PP x CP ranks hold the model once; the others hold copies of it.
+// TP x PP x CP ranks hold the model once; the other ranks hold copies of it.
 void validate_world(const Settings& settings) {
   const ModelSettings& model = settings.model;
   const int64_t ranks = settings.ranks(), needed = settings.model_ranks();
@@ -38,7 +38,7 @@ void validate_tensor_cut(const ModelSettings& model) {
   require("model.ffn_hidden_size", model.ffn_hidden_size);
 }
 
-// Layers of the first and the last pipeline rank that are given, and whether the others can share the rest.
+// Checks the layers given for the first and last pipeline rank, and whether the other ranks can share the rest.
 void validate_ends(const ModelSettings& model) {
   const int64_t pp = model.pipeline_model_parallel_size, vp = model.virtual_pipeline_model_parallel_size;
   const int64_t first = model.num_layers_in_first_pipeline_stage, last = model.num_layers_in_last_pipeline_stage;
@@ -56,7 +56,7 @@ void validate_ends(const ModelSettings& model) {
                       vp, layers);
 }
 
-// Layers are dealt out to PP x VP chunks.
+// Layers are divided into PP x VP chunks.
 void validate_pipeline(const ModelSettings& model) {
   const int64_t pp = model.pipeline_model_parallel_size, vp = model.virtual_pipeline_model_parallel_size;
   if (vp > 1 && pp == 1)
@@ -84,11 +84,11 @@ void validate_pipeline(const ModelSettings& model) {
 
 void validate_sequence_cut(const ModelSettings& model) {
   const int64_t tp = model.tensor_model_parallel_size, cp = model.context_parallel_size;
-  // Each context parallel rank takes one chunk from the front and one from the back, so that all have the same work.
+  // Each context parallel rank takes one chunk from the front and one from the back, so that all ranks have the same work.
   if (cp > 1 && model.encoder_seq_length % (2 * cp) != 0)
     throw UserError("model.encoder_seq_length={} is not a multiple of 2 * model.context_parallel_size={}; use {} tokens",
                     model.encoder_seq_length, cp, multiples_near(2 * cp, model.encoder_seq_length));
-  // Draws of attention dropout come four at a time, keyed by the position of the key.
+  // Attention dropout is drawn four keys at a time, by the position of the key.
   if (cp > 1 && model.attention_dropout > 0 && model.encoder_seq_length % (8 * cp) != 0)
     throw UserError(
         "model.encoder_seq_length={} is not a multiple of 8 * model.context_parallel_size={}, which attention_dropout needs; use "
@@ -141,7 +141,7 @@ void validate_recompute(const ModelSettings& model) {
   // NeMo recipes write block with 0 for no recompute at all.
   const int64_t least = model.activations_checkpoint_method == RecomputeMethod::block ? 0 : 1;
   const int64_t layers = model.activations_checkpoint_num_layers;
-  int64_t chunk = 0;  // layers of the longest
+  int64_t chunk = 0;  // layers of the longest chunk
   for (int64_t stage = 0; stage < model.pipeline_model_parallel_size; ++stage)
     chunk = std::max(
         chunk, model.layers_of_stage(model.pipeline_model_parallel_size, stage) / model.virtual_pipeline_model_parallel_size);

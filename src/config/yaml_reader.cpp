@@ -19,11 +19,11 @@ namespace trireme {
 
 namespace {
 
-// A recipe has a few hundred values. The limits only stop files that are something else, or that mean harm.
+// A recipe has a few hundred values. The limits only reject files that are not recipes or are malicious.
 constexpr size_t kMaxBytes = 1 << 20;
 constexpr size_t kMaxNesting = 64;
 constexpr size_t kMaxKey = 200;
-constexpr int64_t kMaxValues = 20'000;  // aliases count as what they stand for
+constexpr int64_t kMaxValues = 20'000;  // aliases count as their contents
 
 int64_t count_values(const Tree& tree) {
   int64_t count = 1;
@@ -34,15 +34,15 @@ int64_t count_values(const Tree& tree) {
   return count;
 }
 
-// Builds the tree while the parser runs, so that the limits hold before memory or stack is spent.
+// Builds the tree while the parser runs, so that the limits apply before memory or stack is used up.
 class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const std::string& name) : file_(std::make_shared<const std::string>(name)) {}
 
   Tree take_root() { return std::move(root_); }
 
-  // The parser takes the end of the file for the end of a quoted scalar, and so loses every key behind a forgotten quote.
-  // That scalar is the last one, so only that one needs another look.
+  // The parser treats the end of the file as the end of a quoted scalar, and so loses every key after a missing quote. That
+  // scalar is the last one, so only the last needs a check.
   void require_closing_quote(std::string_view text) const {
     if (last_quoted_ && !is_closed_quote(text.substr(std::min(static_cast<size_t>(last_quoted_->pos), text.size()))))
       fail(*last_quoted_, "the closing quote is missing");
@@ -75,7 +75,7 @@ class TreeBuilder : public YAML::EventHandler {
       begin_entry(mark, text);
     else if (tag == "?" || is_core_tag(tag, {"int", "float", "bool", "null"}))
       add(mark, anchor, yaml_scalar(text, origin(mark)));
-    else if (tag == "!" || is_core_tag(tag, {"str"}))  // "!" is how the parser marks a quoted scalar
+    else if (tag == "!" || is_core_tag(tag, {"str"}))  // the parser marks quoted scalars with "!"
       add(mark, anchor, Tree(text, origin(mark)));
     else
       fail(mark, fmt::format("the tag {} is not supported; remove it", tag));
@@ -95,7 +95,7 @@ class TreeBuilder : public YAML::EventHandler {
     Tree tree;
     YAML::Mark mark;
     YAML::anchor_t anchor;
-    std::optional<std::string> key;  // the key whose value comes next
+    std::optional<std::string> key;  // the key of the next value
   };
 
   Origin origin(const YAML::Mark& mark) const { return {file_, mark.line + 1}; }
@@ -106,7 +106,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   static bool is_closed_quote(std::string_view text) {
     const char quote = text.empty() ? '\0' : text.front();
-    if (quote != '"' && quote != '\'') return true;  // the mark of a scalar with a tag is not its quote
+    if (quote != '"' && quote != '\'') return true;  // with a tag, the mark is not that of the quote
     for (size_t i = 1; i < text.size(); ++i) {
       const bool escapes = quote == '"' ? text[i] == '\\' : text.substr(i).starts_with("''");
       if (escapes)
@@ -161,7 +161,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::shared_ptr<const std::string> file_;
   int documents_ = 0;
   int64_t values_ = 0;
-  std::vector<Open> open_;  // the lists and maps around the current place, outermost first
+  std::vector<Open> open_;  // the enclosing lists and maps, outermost first
   std::map<YAML::anchor_t, Tree> anchored_;
   std::optional<YAML::Mark> last_quoted_;  // where the last scalar starts, if it is quoted
   Tree root_;
@@ -184,7 +184,7 @@ void require_text(std::string_view text, const std::string& name) {
 
 Tree read_yaml(std::string_view text, const std::string& name) {
   if (text.size() > kMaxBytes) throw UserError("{}:1: larger than {} bytes, too large for a recipe", name, kMaxBytes);
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the mark that some editors put before UTF-8
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the byte order mark of UTF-8
   require_text(text, name);
   TreeBuilder builder(name);
   try {

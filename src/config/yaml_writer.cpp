@@ -10,7 +10,7 @@ namespace trireme {
 
 namespace {
 
-// Plain words and paths that a reader would take for nothing but a string; everything else is quoted.
+// Whether the text is a plain word or path that always reads back as a string; everything else is quoted.
 bool needs_no_quotes(const std::string& text) {
   const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/'; };
   return !text.empty() && text[0] != '-' && std::ranges::all_of(text, is_plain) && yaml_scalar(text).is_string();
@@ -45,7 +45,7 @@ std::string on_line(const Tree& tree) {
   return "[" + items + "]";
 }
 
-// A value that stands behind its key or dash: a scalar, an empty container, or a short list of scalars.
+// Whether a value is written on the line of its key or dash: a scalar, an empty container, or a short list of scalars.
 bool fits_on_line(const Tree& tree) {
   constexpr size_t kLongest = 100;
   if (tree.is_map()) return tree.map().empty();
