@@ -32,7 +32,7 @@ class Control {
  public:
   Control();                                         // a job of one rank
   Control(Company company, LastResort last_resort);  // ranks that have met
-  ~Control();                                        // says goodbye: this rank's exit is not a failure of the job
+  ~Control();                                        // says goodbye, so that this rank's exit is not a failure of the job
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 

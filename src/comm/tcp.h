@@ -57,7 +57,7 @@ enum class Reach : uint8_t { machine, network };
 
 class TcpListener {
  public:
-  explicit TcpListener(int port = 0, Reach reach = Reach::network);  // port 0: any free port; Failure if the port is taken
+  explicit TcpListener(int port = 0, Reach reach = Reach::network);  // port 0: any free port; Failure if it cannot be bound
   ~TcpListener();
   TcpListener(TcpListener&& other) noexcept
       : descriptor_(std::exchange(other.descriptor_, -1)), port_(other.port_), reach_(other.reach_) {}

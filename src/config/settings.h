@@ -147,7 +147,7 @@ struct RopeScalingSettings {  // model.rope_scaling.*, with the names of transfo
 };
 
 struct Fp8Settings {                        // model.fp8 and model.fp8_*
-  static constexpr int64_t kMultiple = 16;  // every dimension of an FP8 GEMM must be a multiple
+  static constexpr int64_t kMultiple = 16;  // every dimension of an FP8 GEMM must be a multiple of it
 
   bool enabled = false;
   bool hybrid = true;    // E4M3 forward, E5M2 gradients
@@ -206,7 +206,7 @@ struct ModelSettings {  // model.*
   Normalization normalization = Normalization::layernorm;
   bool layernorm_zero_centered_gamma = false;  // with layernorm: the same as layernorm1p
   double layernorm_epsilon = 1e-5;
-  bool do_layer_norm_weight_decay = false;  // also of every other parameter that is not decayed by default
+  bool do_layer_norm_weight_decay = false;  // also decays every other parameter that is not decayed by default
   PositionEmbedding position_embedding_type = PositionEmbedding::learned_absolute;
   double rotary_percentage = 1.0;
   double rotary_base = 10000;

@@ -62,7 +62,7 @@ class Tree {
   std::string brief() const;
   // "file:line", "command line", or empty.
   std::string where() const;
-  // " (file:line)" for the end of a message; empty for the command line, where the message already quotes what was typed.
+  // " (file:line)" for the end of a message; empty for the command line, because the message already quotes it.
   std::string where_suffix() const;
 
   Origin origin;

@@ -41,7 +41,7 @@ using PhiloxLanes = uint64_t __attribute__((vector_size(kPhiloxLanes * 8)));
 // The 64-bit products of the lower halves.
 TRIREME_INLINE PhiloxLanes multiply_low_halves(PhiloxLanes a, uint32_t factor) {
 #if defined(__AVX512F__)
-  // All lanes are masked in: the plain form of this intrinsic makes gcc 12 warn of an uninitialised operand.
+  // A full mask, because the plain form of this intrinsic makes gcc 12 warn of an uninitialised operand.
   return reinterpret_cast<PhiloxLanes>(_mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(a), _mm512_set1_epi64(factor)));
 #elif defined(__AVX2__)
   return reinterpret_cast<PhiloxLanes>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), _mm256_set1_epi64x(factor)));
