@@ -1,5 +1,6 @@
-// The op interface: one virtual function per op of ops.h, and the few things around them that depend on the machine. The
-// model never knows which backend it runs on. Implementations: reference (the executable specification), cpu, cuda, cost.
+// What depends on the machine: ops, their order between streams, memory, and instruments for measuring. Each is an interface of
+// its own, so that code which needs one of them takes only that one; a Backend is all four. The model never knows which backend
+// it runs on. Implementations: reference (the executable specification), cpu, cuda, cost.
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "backend/device_streams.h"
 #include "backend/ops.h"
 #include "backend/stream.h"
 #include "backend/work_key.h"
@@ -21,9 +23,10 @@ struct DeviceMemory {
 
 enum class Profiling : uint8_t { off, on };  // whether a profiler that watches this process records
 
-class Backend {
+// One virtual function per op of ops.h.
+class OpQueue {
  public:
-  virtual ~Backend() = default;
+  virtual ~OpQueue() = default;
 
   // Enqueues an op on a stream. Never reads a device value on the host, never allocates.
 #define TRIREME_DECLARE_OP(Op) virtual void run(Stream stream, const Op& op) = 0;
@@ -42,9 +45,14 @@ class Backend {
   virtual void repeat(Stream, const WorkKey& /*key*/, const std::function<void()>& enqueue) { enqueue(); }
   // From now on repeated work is also timed, to find faster ways to do it; they are kept for later runs.
   virtual void tune_repeated_work() {}
+};
 
-  // For those who measure. When all earlier work of the stream is done the time goes to `seconds`, as system_clock() counts it:
-  // read_times() fills in those of work that is known to be done, collect_times() waits until all are there.
+class Instruments {
+ public:
+  virtual ~Instruments() = default;
+
+  // When all earlier work of the stream is done the time goes to `seconds`, as system_clock() counts it. read_times() fills in
+  // those of work that is known to be done, collect_times() waits until all are there.
   virtual void note_time(Stream, double* seconds) { *seconds = system_clock().seconds(); }
   virtual void read_times() {}
   virtual void collect_times() {}
@@ -52,10 +60,20 @@ class Backend {
   virtual void begin_range(const char* /*name*/, std::optional<int64_t> /*number*/) {}
   virtual void end_range() {}
   virtual void set_profiling(Profiling) {}
+};
+
+class StreamEvents {
+ public:
+  virtual ~StreamEvents() = default;
 
   virtual Event record(Stream stream, const char* name) = 0;  // reached when all earlier work of the stream is done
   virtual void wait(Stream stream, const Event& event) = 0;   // later work of the stream starts after the event
   virtual void synchronize(const Event& event) = 0;           // the host waits
+};
+
+class BackendMemory {
+ public:
+  virtual ~BackendMemory() = default;
 
   virtual Memory allocate(int64_t bytes) = 0;
   // Host memory that copies to and from the device go on with while the host does other things.
@@ -64,6 +82,15 @@ class Backend {
   }
   virtual void upload(Stream stream, const void* from, Tensor to) = 0;  // host -> device, to.bytes()
   virtual void download(Stream stream, Tensor from, void* to) = 0;      // device -> host; valid after an event
+
+  // Of a device with memory of its own; backends on host memory have none.
+  virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
+};
+
+class Backend : public OpQueue, public Instruments, public StreamEvents, public BackendMemory {
+ public:
+  // Those of a device with streams of its own; null where ops run on the host.
+  virtual DeviceStreams* device_streams() { return nullptr; }
 
   // Whether the host is ahead of the ops that it enqueues, so that reading a result means waiting.
   virtual bool runs_ahead() const { return false; }
@@ -74,9 +101,7 @@ class Backend {
   virtual bool has_room_beside(int64_t /*rows*/, int64_t /*columns*/) const { return false; }
   // The most products of this dtype could reach here, for backends that have to find out; 0 where it is not known.
   virtual double measure_peak_tflops(DType) { return 0; }
-  virtual bool has_fp8() const { return false; }  // whether operands may have FP8 copies
-  // Of a device with memory of its own; backends on host memory have none.
-  virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
+  virtual bool has_fp8() const { return false; }          // whether operands may have FP8 copies
   virtual std::string device_name() const { return ""; }  // as its driver calls it
   virtual std::string description() const = 0;            // one line for the start of a run
 };
@@ -84,15 +109,16 @@ class Backend {
 // A range that ends with its scope.
 class NamedRange {
  public:
-  NamedRange(Backend& backend, const char* name, std::optional<int64_t> number = std::nullopt) : backend_(backend) {
-    backend_.begin_range(name, number);
+  NamedRange(Instruments& instruments, const char* name, std::optional<int64_t> number = std::nullopt)
+      : instruments_(instruments) {
+    instruments_.begin_range(name, number);
   }
-  ~NamedRange() { backend_.end_range(); }
+  ~NamedRange() { instruments_.end_range(); }
   NamedRange(const NamedRange&) = delete;
   NamedRange& operator=(const NamedRange&) = delete;
 
  private:
-  Backend& backend_;
+  Instruments& instruments_;
 };
 
 }  // namespace trireme

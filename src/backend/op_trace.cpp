@@ -58,18 +58,18 @@ std::string share_of(double rate, double ceiling) {
 
 }  // namespace
 
-void OpTrace::begin_step(int64_t step, Backend& backend) {
+void OpTrace::begin_step(int64_t step, Instruments& instruments) {
   CHECK(tracing_ == Tracing::off);
   tracing_ = Tracing::times;
   steps_.push_back({.number = step});
-  backend.note_time(kCompute, &steps_.back().begin);
+  instruments.note_time(kCompute, &steps_.back().begin);
 }
 
-void OpTrace::end_step(Backend& backend) {
+void OpTrace::end_step(Instruments& instruments) {
   CHECK(tracing_ == Tracing::times);
-  backend.note_time(kCompute, &steps_.back().end);
+  instruments.note_time(kCompute, &steps_.back().end);
   tracing_ = Tracing::off;
-  backend.collect_times();
+  instruments.collect_times();
 }
 
 double OpTrace::step_seconds() const {

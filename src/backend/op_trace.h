@@ -36,8 +36,8 @@ class OpTrace {
  public:
   Tracing tracing() const { return tracing_; }
   void set_names(Tracing names) { tracing_ = names; }  // off or names, between traced steps
-  void begin_step(int64_t step, Backend& backend);
-  void end_step(Backend& backend);
+  void begin_step(int64_t step, Instruments& instruments);
+  void end_step(Instruments& instruments);
   // Call it while a step is traced; the reference stays valid.
   TracedCall& add(const TracedCall& call) { return calls_.emplace_back(call); }
 

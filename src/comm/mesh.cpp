@@ -1,7 +1,6 @@
 #include "comm/mesh.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "comm/cost.h"
@@ -51,18 +50,20 @@ Mesh Mesh::of(const MeshShape& shape, World& world) {
   });
 }
 
-Mesh Mesh::on_paper(const MeshPlace& place, StepLog* log) {
-  return of(place, [&](const char* name, int, const std::vector<int>& ranks) {
-    const auto self = std::find(ranks.begin(), ranks.end(), place.rank);
-    return std::make_unique<CostCommunicator>(name, static_cast<int>(self - ranks.begin()), static_cast<int>(ranks.size()), log);
+PaperMesh PaperMesh::of(const MeshPlace& place, StepLog* log) {
+  PaperMesh paper;
+  paper.mesh = Mesh::of(place, [&](const char* name, int, const std::vector<int>& ranks) {
+    const int self = static_cast<int>(std::find(ranks.begin(), ranks.end(), place.rank) - ranks.begin());
+    auto group = std::make_unique<CostCommunicator>(name, self, static_cast<int>(ranks.size()), log);
+    paper.groups.push_back(group.get());
+    return group;
   });
+  return paper;
 }
 
-int64_t Mesh::staging_bytes() const {
+int64_t PaperMesh::staging_bytes() const {
   int64_t bytes = 0;
-  for (const auto& group :
-       {std::cref(tp), std::cref(cp), std::cref(dp), std::cref(pp), std::cref(dp_cp), std::cref(embedding), std::cref(world)})
-    if (group.get() != nullptr) bytes += dynamic_cast<const CostCommunicator&>(*group.get()).staging_bytes();
+  for (const CostCommunicator* group : groups) bytes += group->staging_bytes();
   return bytes;
 }
 

@@ -12,6 +12,8 @@
 
 namespace trireme {
 
+class CostCommunicator;
+
 struct MeshShape {
   int tp = 1, cp = 1, dp = 1, pp = 1;
   int size() const { return tp * cp * dp * pp; }
@@ -33,11 +35,16 @@ struct Mesh {
   // Calls `make_group` for each group that contains this rank; each group has its own `id`.
   using MakeGroup = std::function<std::unique_ptr<Communicator>(const char* name, int id, std::vector<int> ranks)>;
   static Mesh of(const MeshPlace& place, const MakeGroup& make_group);
-  // Made of CostCommunicators, which record their calls in `log`.
-  static Mesh on_paper(const MeshPlace& place, StepLog* log = nullptr);
-
-  int64_t staging_bytes() const;  // for a mesh on_paper(): the staging memory that its collectives need
   int size() const { return tp->size() * cp->size() * dp->size() * pp->size(); }
+};
+
+// A mesh of CostCommunicators, which record their calls in `log`.
+struct PaperMesh {
+  Mesh mesh;
+  std::vector<const CostCommunicator*> groups;  // those of the mesh
+
+  static PaperMesh of(const MeshPlace& place, StepLog* log = nullptr);
+  int64_t staging_bytes() const;  // the staging memory that the collectives of all groups need
 };
 
 // Ranks along one direction through `rank`, in rising order. dp_cp: ranks that differ in dp or cp.

@@ -8,8 +8,8 @@ namespace trireme {
 
 class TimedCommunicator final : public ForwardingCommunicator {
  public:
-  TimedCommunicator(const char* name, std::unique_ptr<Communicator> inner, Backend& backend, OpTrace& trace)
-      : ForwardingCommunicator(std::move(inner)), name_(name), backend_(backend), trace_(trace) {}
+  TimedCommunicator(const char* name, std::unique_ptr<Communicator> inner, Instruments& instruments, OpTrace& trace)
+      : ForwardingCommunicator(std::move(inner)), name_(name), instruments_(instruments), trace_(trace) {}
 
  private:
   void before(const Call& call) override {
@@ -19,23 +19,23 @@ class TimedCommunicator final : public ForwardingCommunicator {
                               .group = name_,
                               .stream = call.stream,
                               .bytes = static_cast<double>(call.bytes())});
-    backend_.note_time(call.stream, &under_way_->begin);
+    instruments_.note_time(call.stream, &under_way_->begin);
   }
   void after(const Call& call) override {
-    if (under_way_ != nullptr) backend_.note_time(call.stream, &std::exchange(under_way_, nullptr)->end);
+    if (under_way_ != nullptr) instruments_.note_time(call.stream, &std::exchange(under_way_, nullptr)->end);
   }
 
   const char* name_;
-  Backend& backend_;
+  Instruments& instruments_;
   OpTrace& trace_;
   TracedCall* under_way_ = nullptr;  // between before() and after() of a traced call
 };
 
 // Returns the same mesh with all groups of more than one rank timed.
-inline Mesh timed(Mesh mesh, Backend& backend, OpTrace& trace) {
+inline Mesh timed(Mesh mesh, Instruments& instruments, OpTrace& trace) {
   return with_wrapped_groups(std::move(mesh), [&](const char* name, std::unique_ptr<Communicator> group) {
     if (group->size() == 1) return group;
-    return std::unique_ptr<Communicator>(std::make_unique<TimedCommunicator>(name, std::move(group), backend, trace));
+    return std::unique_ptr<Communicator>(std::make_unique<TimedCommunicator>(name, std::move(group), instruments, trace));
   });
 }
 

@@ -35,9 +35,9 @@ Arenas Arenas::measuring() {
   return {Arena("parameters"), Arena("gradients"), Arena("masters"), Arena("states"), Arena("activations"), Arena("scratch")};
 }
 
-Arenas Arenas::like(const Arenas& measured, Backend& backend) {
+Arenas Arenas::like(const Arenas& measured, BackendMemory& memory) {
   const auto real = [&](const Arena& arena) {
-    return Arena(arena.name(), arena.peak(), [&](int64_t bytes) { return backend.allocate(bytes); });
+    return Arena(arena.name(), arena.peak(), [&](int64_t bytes) { return memory.allocate(bytes); });
   };
   return {real(measured.parameters), real(measured.gradients),   real(measured.masters),
           real(measured.states),     real(measured.activations), real(measured.scratch)};

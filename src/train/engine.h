@@ -19,7 +19,7 @@ struct Arenas {
   Arena scratch;      // buffers of the streams and gradients sent between stages
 
   static Arenas measuring();
-  static Arenas like(const Arenas& measured, Backend& backend);  // with memory, as much as the measured ones needed
+  static Arenas like(const Arenas& measured, BackendMemory& memory);  // with memory, as much as the measured ones needed
 };
 
 // A micro-batch in host memory: the rows of this rank (data/batch/batch.h).

@@ -9,9 +9,9 @@ Stream stream_of(const Message& message) {
 
 }  // namespace
 
-PipelineMessages::PipelineMessages(const Pipeline& pipeline, MessageBatches batches, Backend& backend, Communicator& stages,
+PipelineMessages::PipelineMessages(const Pipeline& pipeline, MessageBatches batches, StreamEvents& events, Communicator& stages,
                                    const Shape& shape, DType dtype, Arena& scratch)
-    : mode_(pipeline.messages), batches_(batches), backend_(backend), stages_(stages) {
+    : mode_(pipeline.messages), batches_(batches), events_(events), stages_(stages) {
   const int size = stages.size(), behind = (stages.rank() + 1) % size, before = (stages.rank() + size - 1) % size;
   lane(Direction::forward).from = lane(Direction::backward).to = before;
   lane(Direction::forward).to = lane(Direction::backward).from = behind;
@@ -47,23 +47,23 @@ void PipelineMessages::start(const Message& message, Lane& lane, size_t buffer) 
   // What is sent must have been written; where something arrives may still be read.
   const bool sends = message.way == Message::Way::send;
   const Stream stream = stream_of(message);
-  backend_.wait(stream, backend_.record(kCompute, sends ? "ready_to_send" : "buffer_free"));
+  events_.wait(stream, events_.record(kCompute, sends ? "ready_to_send" : "buffer_free"));
   if (sends)
     stages_.send(stream, message.values, message.peer);
   else
     stages_.receive(stream, message.values, message.peer);
-  (sends ? lane.sent : lane.arrived)[buffer] = backend_.record(stream, sends ? "sent" : "received");
+  (sends ? lane.sent : lane.arrived)[buffer] = events_.record(stream, sends ? "sent" : "received");
   if (mode_ == Messages::waited) pending_.push_back(message);
 }
 
 void PipelineMessages::exchange() {
   if (pending_.empty()) return;
   if (batches_ == MessageBatches::yes) {
-    backend_.wait(kSendForward, backend_.record(kCompute, "ready_to_exchange"));
+    events_.wait(kSendForward, events_.record(kCompute, "ready_to_exchange"));
     stages_.exchange(kSendForward, pending_);
-    backend_.wait(kCompute, backend_.record(kSendForward, "exchanged"));
+    events_.wait(kCompute, events_.record(kSendForward, "exchanged"));
   } else {
-    for (const Message& message : pending_) backend_.wait(kCompute, backend_.record(stream_of(message), "exchanged"));
+    for (const Message& message : pending_) events_.wait(kCompute, events_.record(stream_of(message), "exchanged"));
   }
   pending_.clear();
 }
@@ -71,20 +71,20 @@ void PipelineMessages::exchange() {
 Tensor PipelineMessages::arrived(Direction direction) {
   Lane& from = lane(direction);
   const size_t buffer = from.taken++ % from.in.size();
-  if (mode_ == Messages::overlapped) backend_.wait(kCompute, from.arrived[buffer]);
+  if (mode_ == Messages::overlapped) events_.wait(kCompute, from.arrived[buffer]);
   return from.in[buffer];
 }
 
 Tensor PipelineMessages::outgoing(Direction direction) {
   Lane& to = lane(direction);
   const size_t buffer = to.sends % to.out.size();
-  if (mode_ == Messages::overlapped) backend_.wait(kCompute, to.sent[buffer]);
+  if (mode_ == Messages::overlapped) events_.wait(kCompute, to.sent[buffer]);
   return to.out[buffer];
 }
 
 void PipelineMessages::wait_for_sent() const {
   for (const Lane& lane : lanes_)
-    for (const Event& sent : lane.sent) backend_.wait(kCompute, sent);
+    for (const Event& sent : lane.sent) events_.wait(kCompute, sent);
 }
 
 }  // namespace trireme

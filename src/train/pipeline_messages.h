@@ -18,8 +18,8 @@ enum class MessageBatches : uint8_t { no, yes };  // transfers that are waited f
 
 class PipelineMessages {
  public:
-  PipelineMessages(const Pipeline& pipeline, MessageBatches batches, Backend& backend, Communicator& stages, const Shape& shape,
-                   DType dtype, Arena& scratch);
+  PipelineMessages(const Pipeline& pipeline, MessageBatches batches, StreamEvents& events, Communicator& stages,
+                   const Shape& shape, DType dtype, Arena& scratch);
 
   void receive(Direction direction);
   void send(Direction direction);
@@ -47,7 +47,7 @@ class PipelineMessages {
 
   Messages mode_;
   MessageBatches batches_;
-  Backend& backend_;
+  StreamEvents& events_;
   Communicator& stages_;
   std::array<Lane, 2> lanes_;
   std::vector<Message> pending_;  // since the last computation

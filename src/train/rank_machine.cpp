@@ -37,11 +37,16 @@ std::vector<DeviceOffer> share_offers(World& world) {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const TrainerSettings& settings, int device) {
-  if (settings.backend == BackendKind::reference) return std::make_unique<ReferenceBackend>();
+std::unique_ptr<Backend> make_backend(const TrainerSettings& settings, int device, HostStreams* streams) {
   if (settings.backend == BackendKind::cuda) return make_cuda_backend(device);
   if (settings.backend == BackendKind::automatic && cuda_device_count() > 0) return make_cuda_backend(device);
-  return std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
+  std::unique_ptr<HostBackend> host;
+  if (settings.backend == BackendKind::reference)
+    host = std::make_unique<ReferenceBackend>();
+  else
+    host = std::make_unique<CpuBackend>(static_cast<int>(settings.threads));
+  host->set_streams(streams);
+  return host;
 }
 
 bool may_use_gpu(BackendKind asked) {
@@ -58,17 +63,14 @@ RankMachine::RankMachine(World& world, TrainerSettings settings) : world_(world)
   if (!is_alone && may_use_gpus) choice_ = choose_device(offers, world.rank());
   // Ranks of one machine share its cores, unless somebody bound them to their own or the recipe says how many each takes.
   if (settings.threads == 0 && !is_alone) settings.threads = threads_of(world.control().places(), world.rank());
-  device_ = make_backend(settings, choice_.device);
-  if (auto* host = dynamic_cast<HostBackend*>(device_.get())) {
-    host->set_streams(world.streams());
-    choice_ = {};
-  }
+  device_ = make_backend(settings, choice_.device, world.streams());
+  DeviceStreams* const streams = device_->device_streams();
+  if (streams == nullptr) choice_ = {};
   if (is_alone || choice_.groups == DeviceGroups::none) return;
-  auto& streams = dynamic_cast<DeviceStreams&>(*device_);
   if (choice_.groups == DeviceGroups::staged)
-    staged_ = std::make_unique<StagedBackend>(*device_, streams, world.progress());
+    staged_ = std::make_unique<StagedBackend>(*device_, *streams, world.progress());
   else
-    nccl_ = std::make_unique<NcclSession>(*device_, streams, world.progress());
+    nccl_ = std::make_unique<NcclSession>(*device_, *streams, world.progress());
 }
 
 Mesh RankMachine::connect(const MeshPlace& place) {

@@ -13,7 +13,8 @@
 
 namespace trireme {
 
-std::unique_ptr<Backend> make_backend(const TrainerSettings& settings, int device = 0);
+// `streams`: those that communicate on host memory, for backends that compute there.
+std::unique_ptr<Backend> make_backend(const TrainerSettings& settings, int device = 0, HostStreams* streams = nullptr);
 
 bool may_use_gpu(BackendKind asked);  // whether this process could: where a GPU is in view
 

@@ -20,7 +20,7 @@ class Nccl : public testing::Test {
       SKIP_FOR(gpu) << error.what();
     }
     backend_ = make_cuda_backend();
-    session_ = std::make_unique<NcclSession>(*backend_, dynamic_cast<DeviceStreams&>(*backend_), progress_);
+    session_ = std::make_unique<NcclSession>(*backend_, *backend_->device_streams(), progress_);
     group_ = std::make_unique<NcclGroup>("tp", 1, std::vector<int>{0}, kNcclStages, *transports_[0], progress_, *session_);
   }
 

@@ -54,6 +54,7 @@ class FakeDevice final : public Backend, public DeviceStreams {
   }
   std::string description() const override { return "a device that is none"; }
 
+  DeviceStreams* device_streams() override { return this; }
   bool reached(const Event& event) const override {
     return lines_[event.stream.number()].done.load(std::memory_order_acquire) >= event.ticket;
   }

@@ -33,7 +33,7 @@ using MakeDevice = std::function<std::unique_ptr<Backend>(int rank)>;
 inline std::vector<RankRun> train_staged(const Layout& layout, int steps, const MakeDevice& make_device) {
   return on_ranks(layout.shape.size(), [&](World& world, RankRun& run) {
     const std::unique_ptr<Backend> device = make_device(world.rank());
-    StagedBackend staged(*device, dynamic_cast<DeviceStreams&>(*device), world.progress());
+    StagedBackend staged(*device, *device->device_streams(), world.progress());
     Mesh mesh = Mesh::of({layout.shape, world.rank()}, [&](const char* name, int id, std::vector<int> ranks) {
       return std::make_unique<StagedGroup>(name, id, std::move(ranks), world.transport(), staged);
     });

@@ -188,8 +188,8 @@ void run(const Planned& setup, int rank, MemoryChecker& checker) {
   log.watch(&checker);
   CostBackend cost(backend_of(setup.target), log);
   Arenas arenas = Arenas::measuring();
-  const Mesh mesh = Mesh::on_paper({setup.layout.shape, rank}, &log);
-  Engine engine(settings, cost, mesh, arenas, checker);
+  const PaperMesh paper = PaperMesh::of({setup.layout.shape, rank}, &log);
+  Engine engine(settings, cost, paper.mesh, arenas, checker);
   engine.initialise_weights();
   const ModelSettings& model = setup.layout.model;
   const int64_t stages = setup.layout.shape.pp;

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "backend/backend.h"
-#include "backend/device_streams.h"
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
@@ -73,6 +72,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   std::string device_name() const override { return name_; }
   std::string description() const override;
 
+  DeviceStreams* device_streams() override { return this; }
   bool reached(const Event& event) const override;
   void* native(Stream stream) const override;
   void set_watch(Watch watch) override;
