@@ -9,10 +9,11 @@
 #include <set>
 
 #include "base/file.h"
+#include "data/dataset_fixture.h"
 #include "data/indexed/indexed_dataset.h"
 #include "data/indexed/indexed_tools.h"
+#include "data/open/open_dataset.h"
 #include "data/open/open_indexed.h"
-#include "dataset_fixture.h"
 #include "support/skip.h"
 
 namespace trireme {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "expect_user_error.h"
+#include "data/expect_user_error.h"
 
 namespace trireme {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "data/dataset_fixture.h"
 #include "data/expect_user_error.h"
+#include "data/open/open_dataset.h"
 
 namespace trireme {
 namespace {

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "data/dataset_fixture.h"
 #include "data/expect_user_error.h"
+#include "data/open/open_dataset.h"
 #include "data/samples/blend.h"
 #include "data/samples/gpt_dataset.h"
 
