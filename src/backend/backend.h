@@ -98,7 +98,7 @@ class Backend : public OpQueue, public Instruments, public StreamEvents, public 
   virtual int64_t full_speed_rows() const { return 2048; }
   // Whether a product of so many rows and columns leaves parts of the device idle, so that a second stream of ops, that of the
   // weight products, goes on there. Never where ops run one at a time.
-  virtual bool has_room_beside(int64_t /*rows*/, int64_t /*columns*/) const { return false; }
+  virtual bool has_room_for_wgrad(int64_t /*rows*/, int64_t /*columns*/) const { return false; }
   // The most products of this dtype could reach here, for backends that have to find out; 0 where it is not known.
   virtual double measure_peak_tflops(DType) { return 0; }
   virtual bool has_fp8() const { return false; }          // whether operands may have FP8 copies

@@ -33,7 +33,7 @@ class ForwardingBackend : public Backend {
   void download(Stream stream, Tensor from, void* to) override { inner_.download(stream, from, to); }
   bool runs_ahead() const override { return inner_.runs_ahead(); }
   int64_t full_speed_rows() const override { return inner_.full_speed_rows(); }
-  bool has_room_beside(int64_t rows, int64_t columns) const override { return inner_.has_room_beside(rows, columns); }
+  bool has_room_for_wgrad(int64_t rows, int64_t columns) const override { return inner_.has_room_for_wgrad(rows, columns); }
   double measure_peak_tflops(DType dtype) override { return inner_.measure_peak_tflops(dtype); }
   bool has_fp8() const override { return inner_.has_fp8(); }
   std::optional<DeviceMemory> device_memory() const override { return inner_.device_memory(); }

@@ -18,7 +18,7 @@ enum class Channel : uint8_t {
 };
 inline constexpr size_t kChannels = 4;
 
-enum class StreamKind : uint8_t { compute, tp, dp, copy, weights };  // those that are not the end of a channel
+enum class StreamKind : uint8_t { compute, tp, dp, copy, wgrad };  // those that are not the end of a channel
 
 class Stream {
  public:
@@ -41,7 +41,7 @@ class Stream {
   bool operator==(const Stream&) const = default;
 
  private:
-  static constexpr uint8_t kKinds = static_cast<uint8_t>(StreamKind::weights) + 1;
+  static constexpr uint8_t kKinds = static_cast<uint8_t>(StreamKind::wgrad) + 1;
   static constexpr Stream end_of(Channel channel, uint8_t end) {
     Stream stream;
     stream.number_ = static_cast<uint8_t>(kKinds + 2 * static_cast<uint8_t>(channel) + end);
@@ -55,7 +55,7 @@ inline constexpr Stream kCompute{StreamKind::compute};
 inline constexpr Stream kTensorParallel{StreamKind::tp};
 inline constexpr Stream kDataParallel{StreamKind::dp};
 inline constexpr Stream kCopy{StreamKind::copy};
-inline constexpr Stream kWeightProducts{StreamKind::weights};  // wgrad GEMMs that overlap the rest of backward
+inline constexpr Stream kWgrad{StreamKind::wgrad};  // wgrad GEMMs that overlap the rest of backward
 inline constexpr Stream kSendForward = Stream::sending(Channel::forward), kReceiveForward = Stream::receiving(Channel::forward);
 inline constexpr Stream kSendBackward = Stream::sending(Channel::backward);
 inline constexpr Stream kReceiveBackward = Stream::receiving(Channel::backward);
@@ -64,7 +64,7 @@ inline constexpr Stream kRingGradSend = Stream::sending(Channel::ring_grad);
 inline constexpr Stream kRingGradReceive = Stream::receiving(Channel::ring_grad);
 
 // For arrays with one element per stream, indexed by number().
-inline constexpr size_t kStreams = static_cast<size_t>(StreamKind::weights) + 1 + 2 * kChannels;
+inline constexpr size_t kStreams = static_cast<size_t>(StreamKind::wgrad) + 1 + 2 * kChannels;
 static_assert(kRingGradReceive.number() == kStreams - 1);
 
 // A point in a stream. The name says what is true once it is reached: "gradients_reduced", "batch_on_device".

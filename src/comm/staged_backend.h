@@ -54,7 +54,7 @@ class StagedBackend final : public ForwardingBackend {
   // The host takes part in every step, so repeated work is not captured as a graph, and ops have one stream.
   void repeat(Stream, const WorkKey&, const std::function<void()>& enqueue) override { enqueue(); }
   void tune_repeated_work() override {}
-  bool has_room_beside(int64_t, int64_t) const override { return false; }
+  bool has_room_for_wgrad(int64_t, int64_t) const override { return false; }
 
  private:
   using Copies = std::array<StagedCopy, Communicator::kMostMessages>;

@@ -41,12 +41,12 @@ bool Gpt::ends_group(int64_t i) const {
   return i == dims_.L - 1 || begin(i + 1) != begin(i);
 }
 
-Context Gpt::context(const ChunkPass& pass, Mode mode, WeightProducts when) const {
+Context Gpt::context(const ChunkPass& pass, Mode mode, Wgrad when) const {
   const bool in_pieces = model_.ub_tp_comm_overlap && !model_.fp8.enabled;  // FP8 copies are of all rows
   const bool one_at_a_time = model_.pipeline_model_parallel_size == 1 && model_.pipeline_schedule != PipelineSchedule::gpipe;
   const ParallelLinear::Options options{
       .operands = {.fp8 = fp8_, .cuts_rows = dims_.R < dims_.N(), .one_at_a_time = one_at_a_time},
-      .weight_products = when,
+      .wgrad = when,
       .overlap = in_pieces ? TensorOverlap::pieces : TensorOverlap::whole,
       .weight_grads = pass.weight_grads};
   return {.backend = backend_,
@@ -127,10 +127,9 @@ StreamGrad Gpt::received_gradient(const Context& context, Tensor d_output) const
   return {.d_sum = d_output, .d_attention = branch, .d_mlp = branch};
 }
 
-void Gpt::backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, Tensor d_input, const Weights& weights,
-                   Grads& grads) {
+void Gpt::backward(const ChunkPass& pass, Wgrad when, Tensor d_output, Tensor d_input, const Weights& weights, Grads& grads) {
   const Context training = context(pass, Mode::training, when);
-  const bool finishes = when != WeightProducts::later;
+  const bool finishes = when != Wgrad::deferred;
   StreamGrad d_stream = head_ ? head_->final_norm_backward(training, saved_[static_cast<size_t>(pass.at.saved)].head,
                                                            weights.acquire_head(), grads.head(), entered(training, dims_.L))
                               : received_gradient(training, d_output);
@@ -140,14 +139,14 @@ void Gpt::backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, 
     embedding_backward(training, grads.embedding(), d_stream.d_sum.tensor);
   else
     backend_.run(kCompute, Copy{.from = d_stream.d_sum.tensor, .to = d_input});
-  if (when == WeightProducts::beside) {
-    backend_.wait(kCompute, backend_.record(kWeightProducts, "products_made"));
+  if (when == Wgrad::concurrent) {
+    backend_.wait(kCompute, backend_.record(kWgrad, "wgrads_done"));
     for (int64_t i = dims_.L - 1; i >= 0; --i) grads.finished(layer(i));
   }
   if (finishes && first_of_stage_) grads.finished_embedding();
 }
 
-StreamGrad Gpt::backward_blocks(const Context& training, const ChunkPass& pass, WeightProducts when, StreamGrad d_stream,
+StreamGrad Gpt::backward_blocks(const Context& training, const ChunkPass& pass, Wgrad when, StreamGrad d_stream,
                                 const Weights& weights, Grads& grads) {
   Saved& saved = saved_[static_cast<size_t>(pass.at.saved)];
   Group group;
@@ -161,13 +160,13 @@ StreamGrad Gpt::backward_blocks(const Context& training, const ChunkPass& pass, 
     BlockActivations& a =
         plan.recomputed ? group[static_cast<size_t>(i - plan.group_begin)] : saved.blocks[static_cast<size_t>(i)];
     Event& wgrad_made = wgrads_made[static_cast<size_t>(i % kLate)];
-    if (when == WeightProducts::beside && i + kLate < dims_.L) backend_.wait(kCompute, wgrad_made);
+    if (when == Wgrad::concurrent && i + kLate < dims_.L) backend_.wait(kCompute, wgrad_made);
     BlockGradients g;
     d_stream = block_backward({training, layer(i), weights.acquire(layer(i)), a}, grads.block(layer(i)), d_stream,
                               entered(training, i), g);
-    if (when == WeightProducts::beside) wgrad_made = backend_.record(kWeightProducts, "products_made");
-    if (when == WeightProducts::now) grads.finished(layer(i));
-    if (when == WeightProducts::later) deferred_[static_cast<size_t>(pass.at.gradients)][static_cast<size_t>(i)] = {a, g};
+    if (when == Wgrad::concurrent) wgrad_made = backend_.record(kWgrad, "wgrads_done");
+    if (when == Wgrad::with_dgrad) grads.finished(layer(i));
+    if (when == Wgrad::deferred) deferred_[static_cast<size_t>(pass.at.gradients)][static_cast<size_t>(i)] = {a, g};
   }
   return d_stream;
 }

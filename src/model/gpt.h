@@ -28,9 +28,8 @@ class Gpt {
   // the first and the last chunk. Losses are added to scalars.loss_sum.
   void forward(const ChunkPass& pass, Mode mode, Tensor input, Tensor output, const Weights& weights, const Grads& grads,
                Tensor scalars);
-  // Their gradients the other way round. With WeightProducts::later, backward_weight makes those of linear layers.
-  void backward(const ChunkPass& pass, WeightProducts when, Tensor d_output, Tensor d_input, const Weights& weights,
-                Grads& grads);
+  // Their gradients the other way round. With Wgrad::deferred, backward_weight makes those of linear layers.
+  void backward(const ChunkPass& pass, Wgrad when, Tensor d_output, Tensor d_input, const Weights& weights, Grads& grads);
   void backward_weight(const ChunkPass& pass, const Weights& weights, Grads& grads);
 
  private:
@@ -51,14 +50,14 @@ class Gpt {
   using Group = std::vector<BlockActivations>;
 
   static std::vector<RecomputePlan> plan_recompute(const ModelSettings& model, int64_t layers);
-  Context context(const ChunkPass& pass, Mode mode, WeightProducts when = WeightProducts::now) const;
+  Context context(const ChunkPass& pass, Mode mode, Wgrad when = Wgrad::with_dgrad) const;
   // Runs the recompute group again that ends with block `last` of this chunk.
   Group recompute(const Context& context, const Saved& saved, int64_t last, const Weights& weights) const;
   // The branches that were pending when the stream entered block `i` of this chunk.
   PendingBranches entered(const Context& context, int64_t i) const;
   // The gradient of the stream that leaves the last block.
   StreamGrad received_gradient(const Context& context, Tensor d_output) const;
-  StreamGrad backward_blocks(const Context& context, const ChunkPass& pass, WeightProducts when, StreamGrad d_stream,
+  StreamGrad backward_blocks(const Context& context, const ChunkPass& pass, Wgrad when, StreamGrad d_stream,
                              const Weights& weights, Grads& grads);
   int64_t layer(int64_t i) const { return dims_.L_first + i; }
   bool ends_group(int64_t i) const;

@@ -32,9 +32,9 @@ LinearWeightGrad ParallelLinear::weight_grad(const LinearBackward& op, const Ope
 }
 
 void ParallelLinear::run_weight_grad(const LinearWeightGrad& op) const {
-  if (options_.weight_products == WeightProducts::now) return backend_.run(kCompute, op);
-  backend_.wait(kWeightProducts, backend_.record(kCompute, "operands_made"));
-  backend_.run(kWeightProducts, op);
+  if (options_.wgrad == Wgrad::with_dgrad) return backend_.run(kCompute, op);
+  backend_.wait(kWgrad, backend_.record(kCompute, "operands_made"));
+  backend_.run(kWgrad, op);
 }
 
 int64_t ParallelLinear::pieces_of(int64_t rows) { return std::min(kMostPieces, rows); }

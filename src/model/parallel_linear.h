@@ -17,7 +17,7 @@
 namespace trireme {
 
 // When wgrad runs: with dgrad; concurrent with it, on a stream of its own; or later, by the weight_grad calls.
-enum class WeightProducts : uint8_t { now, beside, later };
+enum class Wgrad : uint8_t { with_dgrad, concurrent, deferred };
 enum class TensorOverlap : uint8_t { whole, pieces };
 
 struct LinearBackward {
@@ -35,13 +35,13 @@ class ParallelLinear : public LinearOperands {
  public:
   struct Options {
     LinearOperands::Options operands;
-    WeightProducts weight_products = WeightProducts::now;
+    Wgrad wgrad = Wgrad::with_dgrad;
     TensorOverlap overlap = TensorOverlap::whole;
     GradSum weight_grads = GradSum::adds;  // what wgrad does with the values that are there
   };
   ParallelLinear(Backend& backend, Communicator& tp, TensorSource& memory, const Options& options)
       : LinearOperands(backend, memory, options.operands), tp_(tp), options_(options) {
-    CHECK(tp.size() == 1 || options.weight_products != WeightProducts::beside);
+    CHECK(tp.size() == 1 || options.wgrad != Wgrad::concurrent);
   }
 
   void column_forward(LinearSite site, LinearForward op) const;
@@ -53,7 +53,7 @@ class ParallelLinear : public LinearOperands {
   void row_weight_grad(LinearSite site, LinearWeightGrad op) const;
 
   GradSum weight_grads() const { return options_.weight_grads; }
-  bool defers_weight_grads() const { return options_.weight_products == WeightProducts::later; }
+  bool defers_weight_grads() const { return options_.wgrad == Wgrad::deferred; }
 
   // For the two ends of the model, which are cut over the vocabulary. Without sequence parallelism a rank holds all rows.
   Tensor all_rows(const Tensor& part) const;      // what all ranks hold of it, [N,C]

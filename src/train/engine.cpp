@@ -91,7 +91,7 @@ void Engine::add_chunks(Arenas& arenas) {
   const std::vector<Action> schedule = make_schedule(longest, shard.pp_rank);
   const auto dims = [&](int64_t chunk) { return dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard, chunk); };
   const Dims d = dims(0);  // all chunks of a stage are alike
-  weight_products_ = weight_products(longest.kind, d);
+  wgrad_ = choose_wgrad(longest.kind, d);
   chunks_.reserve(static_cast<size_t>(shard.chunks));
   for (int64_t chunk = 0; chunk < shard.chunks; ++chunk) {
     slots_.push_back(slots_needed(schedule, chunk));
@@ -111,11 +111,11 @@ void Engine::add_chunks(Arenas& arenas) {
 
 // wgrad runs concurrently with other work where a small micro-batch leaves room on the device, where its inputs are kept, and
 // where no other rank waits for its results.
-WeightProducts Engine::weight_products(ScheduleKind schedule, const Dims& dims) const {
-  if (schedule == ScheduleKind::zero_bubble) return WeightProducts::later;
+Wgrad Engine::choose_wgrad(ScheduleKind schedule, const Dims& dims) const {
+  if (schedule == ScheduleKind::zero_bubble) return Wgrad::deferred;
   const bool keeps_inputs = !fp8_ && settings_.model.activations_checkpoint_granularity == RecomputeGranularity::none;
-  const bool beside = mesh_.size() == 1 && keeps_inputs && backend_.has_room_beside(dims.N(), dims.C);
-  return beside ? WeightProducts::beside : WeightProducts::now;
+  const bool beside = mesh_.size() == 1 && keeps_inputs && backend_.has_room_for_wgrad(dims.N(), dims.C);
+  return beside ? Wgrad::concurrent : Wgrad::with_dgrad;
 }
 
 Pipeline Engine::pipeline(int64_t micro_batches) const {

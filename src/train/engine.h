@@ -110,7 +110,7 @@ class Engine {
   void compute(const Action& action, const StepInput& input);
   ChunkPass pass_of(const Action& action) const;
   bool repeats() const;
-  WeightProducts weight_products(ScheduleKind schedule, const Dims& dims) const;
+  Wgrad choose_wgrad(ScheduleKind schedule, const Dims& dims) const;
   void enqueue(const Action& action);
   void check_vocabulary(const HostBatch& batch) const;
   Fp8Scaling choose_scaling(const Action& action);
@@ -136,7 +136,7 @@ class Engine {
   Tensor masters_;                       // [layout_.state_count] f32; absent in f32, where the weights are their own masters
   Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
   std::optional<Grads> grads_;
-  WeightProducts weight_products_ = WeightProducts::now;
+  Wgrad wgrad_ = Wgrad::with_dgrad;
   std::vector<Slots> slots_;          // by chunk
   std::vector<DeviceBatch> batches_;  // by slot
   std::vector<Event> batch_free_;     // by slot: reached when the next micro-batch may be copied there

@@ -114,7 +114,7 @@ void Engine::enqueue(const Action& action) {
     }
     case ActionKind::backward:
     case ActionKind::backward_input: {
-      const WeightProducts when = action.kind == ActionKind::backward ? weight_products_ : WeightProducts::later;
+      const Wgrad when = action.kind == ActionKind::backward ? wgrad_ : Wgrad::deferred;
       const Tensor d_output = received(Direction::backward, is_last), d_input = to_send(Direction::backward, is_first);
       return chunk.backward(pass, when, d_output, d_input, *weights_, *grads_);
     }

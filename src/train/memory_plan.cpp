@@ -71,7 +71,7 @@ RunMemory::RunMemory(const MemoryPlan& plan, Backend& backend)
       step(plan.step, block_.take({plan.step.bytes}, DType::u8)) {
   const Tensor& block = step.block();
   backend.set_scratch(kCompute, block.rows(plan.step.kept, plan.scratch.compute));
-  if (plan.scratch.wgrad > 0) backend.set_scratch(kWeightProducts, block.rows(plan.step.wgrad_scratch, plan.scratch.wgrad));
+  if (plan.scratch.wgrad > 0) backend.set_scratch(kWgrad, block.rows(plan.step.wgrad_scratch, plan.scratch.wgrad));
 }
 
 std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra) {

@@ -106,7 +106,7 @@ TEST(OpTrace, CountsOpsBesideOthersOnce) {
   OpTrace trace;
   trace.begin_step(0, machine.backend);
   trace.add({.name = "norm", .stream = kCompute, .begin = 10, .end = 12});
-  trace.add({.name = "product", .stream = kWeightProducts, .begin = 11, .end = 15});  // 11 to 12 and 14 to 15 beside another
+  trace.add({.name = "product", .stream = kWgrad, .begin = 11, .end = 15});  // 11 to 12 and 14 to 15 beside another
   trace.add({.name = "norm", .stream = kCompute, .begin = 14, .end = 16});
   trace.end_step(machine.backend);
   EXPECT_EQ(trace.idle_seconds(), trace.step_seconds() - 6);  // 10 to 16

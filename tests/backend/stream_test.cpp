@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-constexpr Stream kWithoutChannel[] = {kCompute, kTensorParallel, kDataParallel, kCopy, kWeightProducts};
+constexpr Stream kWithoutChannel[] = {kCompute, kTensorParallel, kDataParallel, kCopy, kWgrad};
 constexpr Channel kEach[] = {Channel::forward, Channel::backward, Channel::ring, Channel::ring_grad};
 static_assert(std::size(kEach) == kChannels);
 

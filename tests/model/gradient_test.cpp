@@ -71,7 +71,7 @@ class Model {
   void gradients() {
     std::fill_n(grads_.views().flat().as<double>(), layout_.count, 0.0);
     loss();
-    gpt_.backward(pass_, WeightProducts::now, {}, {}, weights_, grads_);
+    gpt_.backward(pass_, Wgrad::with_dgrad, {}, {}, weights_, grads_);
   }
 
   const FlatViews& weights() const { return weights_.views(); }

@@ -18,7 +18,7 @@ class LateBackend final : public ForwardingBackend {
 
 #define TRIREME_LATE_OP(Op)                                                  \
   void run(Stream stream, const Op& op) override {                           \
-    if (stream != kWeightProducts) return inner_.run(stream, op);            \
+    if (stream != kWgrad) return inner_.run(stream, op);                     \
     std::memset(scratch_.data, 0xff, static_cast<size_t>(scratch_.bytes())); \
     put_off_.push_back([this, op] { inner_.run(kCompute, op); });            \
     put_off_in_all_ += 1;                                                    \
@@ -35,14 +35,14 @@ class LateBackend final : public ForwardingBackend {
       scratch_ = scratch;
   }
   Event record(Stream stream, const char* name) override {
-    if (stream != kWeightProducts) return inner_.record(stream, name);
+    if (stream != kWgrad) return inner_.record(stream, name);
     return {.name = name, .stream = stream, .ticket = done_ + put_off_.size()};
   }
   void wait(Stream stream, const Event& event) override {
-    if (event.stream != kWeightProducts) return stream == kWeightProducts ? void() : inner_.wait(stream, event);
+    if (event.stream != kWgrad) return stream == kWgrad ? void() : inner_.wait(stream, event);
     for (; done_ < event.ticket; ++done_, put_off_.pop_front()) put_off_.front()();
   }
-  bool has_room_beside(int64_t, int64_t) const override { return true; }
+  bool has_room_for_wgrad(int64_t, int64_t) const override { return true; }
 
   size_t put_off_in_all() const { return put_off_in_all_; }
   size_t left() const { return put_off_.size(); }  // those that nobody has waited for yet

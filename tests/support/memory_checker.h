@@ -42,7 +42,7 @@ class MemoryChecker final : public StepMemory, public StepWatcher {
     flush();
     stream_ = stream;
     calls_[stream.number()] += 1;
-    const int64_t scratch = stream == kWeightProducts ? plan_.wgrad_scratch : plan_.kept;
+    const int64_t scratch = stream == kWgrad ? plan_.wgrad_scratch : plan_.kept;
     if (scratch_bytes > 0) writes_.push_back({kScratch, scratch, scratch + scratch_bytes});
   }
 

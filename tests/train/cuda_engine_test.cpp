@@ -124,7 +124,7 @@ TEST(CudaEngine, WeightProductsBesideBackwardChangeNoBit) {
   SKIP_WITHOUT_GPU();
   ModelSettings model = with_wide_heads(small_model());
   model.num_layers = 24;
-  ASSERT_TRUE(make_cuda_backend()->has_room_beside(model.micro_batch_size * model.encoder_seq_length, model.hidden_size));
+  ASSERT_TRUE(make_cuda_backend()->has_room_for_wgrad(model.micro_batch_size * model.encoder_seq_length, model.hidden_size));
   const auto beside = train(model, Precision::bf16, make_cuda_backend(), 8);
   model.activations_checkpoint_granularity = RecomputeGranularity::full;
   model.activations_checkpoint_method = RecomputeMethod::uniform;

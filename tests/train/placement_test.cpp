@@ -88,11 +88,11 @@ TEST(Placement, ATensorIsInUseUntilTheComputeStreamHasWaited) {
     step.begin(ActionKind::backward);
     const Tensor a = step.take("a"), b = step.take("b");
     step.use({}, {a});
-    step.order(kCompute, kWeightProducts);
-    step.use(kWeightProducts, {a}, {});
-    if (waits_early) step.order(kWeightProducts, kCompute);
+    step.order(kCompute, kWgrad);
+    step.use(kWgrad, {a}, {});
+    if (waits_early) step.order(kWgrad, kCompute);
     step.use({}, {b});
-    if (!waits_early) step.order(kWeightProducts, kCompute);
+    if (!waits_early) step.order(kWgrad, kCompute);
     EXPECT_EQ(step.plan().bytes, waits_early ? kUnit : 2 * kUnit);
   }
 }
@@ -236,7 +236,7 @@ TEST(Placement, AnEventLessIsFound) {
     return checker.failures().size();
   };
   const Planned one_gpu = setups_of_one_gpu().front();
-  for (const char* event : {"operands_made", "products_made"}) EXPECT_GT(failures_without(event, one_gpu), 0U) << event;
+  for (const char* event : {"operands_made", "wgrads_done"}) EXPECT_GT(failures_without(event, one_gpu), 0U) << event;
   ModelSettings model = small_gpt3();
   model.sequence_parallel = true;
   const Planned gathers{layout_of("sp", model, {.tp = 2}), Target::gpu};

@@ -77,7 +77,7 @@ class CostBackend final : public Backend {
   void upload(Stream, const void*, Tensor) override {}
   void download(Stream, Tensor, void*) override {}
   int64_t full_speed_rows() const override { return target_.full_speed_rows(); }
-  bool has_room_beside(int64_t rows, int64_t columns) const override { return target_.has_room_beside(rows, columns); }
+  bool has_room_for_wgrad(int64_t rows, int64_t columns) const override { return target_.has_room_for_wgrad(rows, columns); }
   std::string description() const override { return "cost: counts, computes nothing"; }
 
   const ScratchPeaks& scratch_peaks() const { return scratch_peaks_; }
@@ -87,7 +87,7 @@ class CostBackend final : public Backend {
   void record_op(Stream stream, const Op& op) {
     log_.add(record_of(stream, op));
     const int64_t scratch = target_.scratch_bytes(op);
-    int64_t& peak = stream == kWeightProducts ? scratch_peaks_.wgrad : scratch_peaks_.compute;
+    int64_t& peak = stream == kWgrad ? scratch_peaks_.wgrad : scratch_peaks_.compute;
     peak = std::max(peak, scratch);
     if (StepWatcher* watcher = log_.watcher(); watcher != nullptr) {
       watcher->begin_call(stream, scratch);

@@ -35,7 +35,7 @@ class PaperGpu final : public Backend {
   void upload(Stream, const void*, Tensor) override {}
   void download(Stream, Tensor, void*) override {}
   int64_t full_speed_rows() const override { return 8192; }
-  bool has_room_beside(int64_t rows, int64_t columns) const override {
+  bool has_room_for_wgrad(int64_t rows, int64_t columns) const override {
     constexpr int64_t kMultiprocessors = 132;
     return cuda::product_tiles(rows, columns) < 2 * kMultiprocessors;
   }

@@ -40,18 +40,18 @@ CudaBackend::CudaBackend(int device) : device_(device) {
 CudaBackend::~CudaBackend() { cudaDeviceSynchronize(); }
 
 void CudaBackend::set_scratch(Stream stream, Tensor scratch) {
-  CHECK(stream == kCompute || stream == kWeightProducts);
+  CHECK(stream == kCompute || stream == kWgrad);
   CHECK(scratch.dtype == DType::u8);
-  (stream == kCompute ? scratch_ : scratch_beside_) = scratch;
+  (stream == kCompute ? scratch_ : scratch_wgrad_) = scratch;
 }
 
 void* CudaBackend::scratch(Stream stream, int64_t bytes) const {
-  const Tensor& memory = stream == kCompute ? scratch_ : scratch_beside_;
+  const Tensor& memory = stream == kCompute ? scratch_ : scratch_wgrad_;
   CHECK(bytes <= memory.bytes());
   return memory.data;
 }
 
-bool CudaBackend::has_room_beside(int64_t rows, int64_t columns) const {
+bool CudaBackend::has_room_for_wgrad(int64_t rows, int64_t columns) const {
   return cuda::product_tiles(rows, columns) < 2 * multiprocessors_;  // the last wave leaves many multiprocessors idle
 }
 

@@ -66,7 +66,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   void download(Stream stream, Tensor from, void* to) override;
   bool runs_ahead() const override { return true; }
   int64_t full_speed_rows() const override { return 8192; }
-  bool has_room_beside(int64_t rows, int64_t columns) const override;
+  bool has_room_for_wgrad(int64_t rows, int64_t columns) const override;
   bool has_fp8() const override { return capability_ >= 89; }
   std::optional<DeviceMemory> device_memory() const override;
   std::string device_name() const override { return name_; }
@@ -102,7 +102,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   std::unique_ptr<cuda::Replays> replays_;
   std::unique_ptr<cuda::StepTuning> step_tuning_;  // set while tuning in steps
   std::unique_ptr<cuda::Times> times_;
-  Tensor scratch_, scratch_beside_;  // of the compute stream; of the wgrad stream
+  Tensor scratch_, scratch_wgrad_;  // of the compute stream; of the wgrad stream
 };
 
 }  // namespace trireme

@@ -11,7 +11,7 @@ Streams::Streams() {
   int lowest = 0, highest = 0;
   CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (Line& line : lines_) {
-    const bool beside = &line == &this->line(kWeightProducts);  // wgrad yields to the work it overlaps with
+    const bool beside = &line == &this->line(kWgrad);  // wgrad yields to the work it overlaps with
     CUDA_CHECK(cudaStreamCreateWithPriority(&line.stream, cudaStreamNonBlocking, beside ? lowest : highest));
     for (Points* points : {&line.points, &line.points_in_graph})
       for (cudaEvent_t& event : points->events) CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
