@@ -37,8 +37,8 @@ DatasetsBySplit open_quietly(const DataSettings& data, const DatasetRequest& req
 
 int index(const SampleArguments& arguments) {
   const Settings settings = settings_of(arguments);
-  if (settings.model.data.data_impl != "mmap")
-    throw UserError("model.data.data_impl={} keeps no index; only mmap does", settings.model.data.data_impl);
+  if (settings.model.data.data_impl != DataImpl::mmap)
+    throw UserError("model.data.data_impl={} keeps no index; only mmap does", name_of(settings.model.data.data_impl));
   const DatasetRequest request = training_request(settings);
   const Stopwatch watch;
   const DatasetsBySplit datasets = open_quietly(settings.model.data, request);

@@ -81,10 +81,10 @@ ResolvedRecipe benchmark_of(const TrainArguments& arguments, std::vector<std::st
   if (arguments.resume) throw UserError("--benchmark and --resume do not go together: a benchmark saves nothing to resume from");
   if (gives(arguments.recipe.overrides, "model.data.data_prefix"))
     throw UserError("--benchmark makes its data up and would not read model.data.data_prefix; leave out one of them");
-  std::string data_impl = "mock";
+  DataImpl data_impl = DataImpl::mock;
   try {
     const Settings plain = arguments.recipe.resolve(overrides).settings;
-    if (plain.model.data.data_impl == "mock_legacy") data_impl = plain.model.data.data_impl;
+    if (plain.model.data.data_impl == DataImpl::mock_legacy) data_impl = plain.model.data.data_impl;
     // Keeps the vocabulary that the recipe's own data would have.
     if (plain.model.vocab_size == 0)
       overrides.push_back(fmt::format("++model.vocab_size={}", default_vocabulary(plain.model.data, plain.model.tokenizer)));
@@ -94,7 +94,7 @@ ResolvedRecipe benchmark_of(const TrainArguments& arguments, std::vector<std::st
   for (const char* change : {"++trainer.val_check_interval=null", "++exp_manager.create_checkpoint_callback=false",
                              "++exp_manager.resume_if_exists=false", "++model.data.data_prefix=[]"})
     overrides.emplace_back(change);
-  overrides.push_back("++model.data.data_impl=" + data_impl);
+  overrides.push_back("++model.data.data_impl=" + name_of(data_impl));
   ResolvedRecipe recipe = arguments.recipe.resolve(std::move(overrides));
   constexpr int64_t kSteps = 50;
   TrainerSettings& trainer = recipe.settings.trainer;

@@ -32,8 +32,8 @@ void complete_steps(TrainerSettings& trainer) {
 void complete_vocabulary(ModelSettings& model) {
   // Mock data has no tokenizer, but its recipes name the one whose vocabulary size they mean.
   constexpr int64_t kGpt2Vocabulary = 50257;
-  const bool is_gpt2 = model.tokenizer.library == "megatron" && model.tokenizer.type == "GPT2BPETokenizer";
-  if (model.vocab_size == 0 && model.data.data_impl != "text" && is_gpt2) model.vocab_size = kGpt2Vocabulary;
+  const bool is_gpt2 = model.tokenizer.library == TokenizerLibrary::megatron && model.tokenizer.type == "GPT2BPETokenizer";
+  if (model.vocab_size == 0 && model.data.data_impl != DataImpl::text && is_gpt2) model.vocab_size = kGpt2Vocabulary;
 }
 
 // Rejects named files that would not be read, because mock data was then not intended. Two cases are accepted: mock data on the
@@ -49,14 +49,14 @@ void require_data_used(const Tree& recipe, const DataSettings& data) {
   throw UserError(
       "{}={}: would not be read, because {}={} makes data up; use {}=text for text files, mmap, flat or llmc for tokens, or "
       "{}=[]{}",
-      kFiles, files->brief(), mock, data.mock_dataset ? "true" : data.data_impl, kKind, kFiles, files->where_suffix());
+      kFiles, files->brief(), mock, data.mock_dataset ? "true" : name_of(data.data_impl), kKind, kFiles, files->where_suffix());
 }
 
 void complete_data(const Tree& recipe, ModelSettings& model) {
   DataSettings& data = model.data;
   require_data_used(recipe, data);
-  if (data.mock_dataset) data.data_impl = "mock";
-  if (data.legacy_dataset && data.data_impl == "mock") data.data_impl = "mock_legacy";
+  if (data.mock_dataset) data.data_impl = DataImpl::mock;
+  if (data.legacy_dataset && data.data_impl == DataImpl::mock) data.data_impl = DataImpl::mock_legacy;
   const Tree* length = recipe.find("model.data.seq_length");
   if (length != nullptr && !length->is_null() && length->text() != std::to_string(model.encoder_seq_length))
     throw UserError("model.data.seq_length={}: must equal model.encoder_seq_length={}{}", length->brief(),

@@ -132,15 +132,6 @@ Row<Struct> choice(std::string key, Enum Struct::*member, std::vector<Choice<Enu
           }};
 }
 
-// The same for a setting that is kept as text.
-template <class Struct>
-Row<Struct> text_choice(std::string key, std::string Struct::*member, const std::vector<std::string>& names, std::string help) {
-  std::vector<Choice<std::string>> choices;
-  choices.reserve(names.size());
-  for (const std::string& name : names) choices.push_back({name, name});
-  return choice(std::move(key), member, std::move(choices), std::move(help));
-}
-
 // Rejects certain values with a better reason than "not in the list".
 template <class Struct>
 Row<Struct> refuse(Row<Struct> row, const std::vector<std::string>& values, const std::string& reason) {

@@ -28,7 +28,7 @@ void require_backend(const Settings& settings) {
   const DataSettings& data = model.data;
   const ExpManagerSettings& exp = settings.exp_manager;
   const bool keeps_best = exp.create_checkpoint_callback && exp.checkpoint.save_top_k > 0;
-  const bool indexed = data.data_impl == "mmap";
+  const bool indexed = data.data_impl == DataImpl::mmap;
   const bool recomputes_in_stages =
       model.pipeline_model_parallel_size > 1 && model.activations_checkpoint_granularity != RecomputeGranularity::none;
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
@@ -124,9 +124,10 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
       {"model.fp8_params", !model.fp8.enabled || !shares_masters, "weights are gathered in bf16"},
       {"model.reduce_amax", model.fp8.enabled, kNoFp8},
       {"model.nsys_profile.", model.profile.enabled, "model.nsys_profile.enabled is off"},
-      {"model.data.index_", data.data_impl == "mmap", kNotIndexed},
-      {"model.data.auto_blend", data.data_impl == "mmap", kNotIndexed},
-      {"model.data.window_order", data.data_impl == "flat" || data.data_impl == "llmc", "data_impl is not flat or llmc"},
+      {"model.data.index_", data.data_impl == DataImpl::mmap, kNotIndexed},
+      {"model.data.auto_blend", data.data_impl == DataImpl::mmap, kNotIndexed},
+      {"model.data.window_order", data.data_impl == DataImpl::flat || data.data_impl == DataImpl::llmc,
+       "data_impl is not flat or llmc"},
       {"model.data.data_prefix", !data.is_made_up(), "mock data is not read from files"},
       {"model.num_micro_batches_with_partial_activation_checkpoints", recomputes && pipelined, kNoPipeline},
       {"model.activations_checkpoint_layers_per_pipeline", recomputes && pipelined, kNoPipeline},

@@ -29,6 +29,12 @@ enum class AmaxAlgorithm : uint8_t { max, most_recent };
 enum class Fp8Recipe : uint8_t { delayed, tensorwise };
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, zero_bubble };
 enum class SyncType : uint8_t { f32, bf16 };
+enum class Optimizer : uint8_t { adamw, fused_adam, distributed_fused_adam, mcore_distributed_optim };
+enum class LearningRateSchedule : uint8_t { cosine, cosine_exp, constant };
+enum class DataImpl : uint8_t { mock, mock_legacy, text, mmap, flat, llmc };  // mock_legacy: uniform random tokens
+enum class TokenizerLibrary : uint8_t { megatron, sentencepiece, huggingface };
+
+std::string name_of(DataImpl data_impl);  // as recipes have it
 
 struct TrainerSettings {  // trainer.*
   int64_t num_nodes = 1;
@@ -79,16 +85,16 @@ struct ExpManagerSettings {      // exp_manager.*
   CheckpointSettings checkpoint;
 };
 
-struct ScheduleSettings {                // model.optim.sched.*
-  std::string name = "CosineAnnealing";  // or CosineAnnealingExp, constant
-  double warmup_steps = 0;               // NeMo recipes have fractions: 132.5
+struct ScheduleSettings {  // model.optim.sched.*
+  LearningRateSchedule name = LearningRateSchedule::cosine;
+  double warmup_steps = 0;  // NeMo recipes have fractions: 132.5
   int64_t constant_steps = 0;
   double min_lr = 0;
   double max_steps_for_lr_sched = 0;  // CosineAnnealingExp: the length of the cosine in steps; 0: max_steps
 };
 
-struct OptimSettings {         // model.optim.*
-  std::string name = "adamw";  // all Adam variants of the reference systems are AdamW; two of them are distributed
+struct OptimSettings {                // model.optim.*
+  Optimizer name = Optimizer::adamw;  // all Adam variants of the reference systems are AdamW; two of them are distributed
   double lr = 6e-4;
   double weight_decay = 0.1;
   double beta1 = 0.9, beta2 = 0.95;  // betas: [beta1, beta2]
@@ -100,11 +106,11 @@ struct OptimSettings {         // model.optim.*
   ScheduleSettings sched;
 
   // Whether ranks with the same parameters shard the optimizer's state.
-  bool is_distributed() const { return name == "distributed_fused_adam" || name == "mcore_distributed_optim"; }
+  bool is_distributed() const { return name == Optimizer::distributed_fused_adam || name == Optimizer::mcore_distributed_optim; }
 };
 
-struct DataSettings {                    // model.data.*
-  std::string data_impl = "mock";        // mmap, mock, mock_legacy (uniform random tokens), text, flat, llmc
+struct DataSettings {  // model.data.*
+  DataImpl data_impl = DataImpl::mock;
   std::vector<std::string> data_prefix;  // text: files, read as bytes; mmap: prefixes, perhaps each after its weight
   // From data_prefix: {train, validation, test}; empty: splits_string is used.
   std::vector<std::string> validation_prefix, test_prefix;
@@ -125,15 +131,15 @@ struct DataSettings {                    // model.data.*
   bool eod_mask_loss = false;                      // no loss for the token after the end of a document
   int64_t num_workers = 2;                         // threads that prepare batches ahead of the step
 
-  bool is_made_up() const { return data_impl == "mock" || data_impl == "mock_legacy"; }  // not read from a file
+  bool is_made_up() const { return data_impl == DataImpl::mock || data_impl == DataImpl::mock_legacy; }  // not read from a file
 };
 
-struct TokenizerSettings {           // model.tokenizer.*
-  std::string library = "megatron";  // or sentencepiece, huggingface
-  std::string type;                  // GPT2BPETokenizer, bpe, ...; huggingface: a name, or a folder
-  std::string model;                 // a sentencepiece model, or any file that vocab_file can be
-  std::string vocab_file;            // vocab.json, tokenizer.json or *.tiktoken
-  std::string merge_file;            // merges.txt; empty: the one beside vocab_file
+struct TokenizerSettings {  // model.tokenizer.*
+  TokenizerLibrary library = TokenizerLibrary::megatron;
+  std::string type;        // GPT2BPETokenizer, bpe, ...; huggingface: a name, or a folder
+  std::string model;       // a sentencepiece model, or any file that vocab_file can be
+  std::string vocab_file;  // vocab.json, tokenizer.json or *.tiktoken
+  std::string merge_file;  // merges.txt; empty: the one beside vocab_file
 };
 
 enum class RopeType : uint8_t { plain, linear, llama3 };

@@ -110,7 +110,11 @@ std::vector<Row<ExpManagerSettings>> exp_manager_rows() {
 std::vector<Row<ScheduleSettings>> schedule_rows() {
   using S = ScheduleSettings;
   return {
-      text_choice("name", &S::name, {"CosineAnnealing", "CosineAnnealingExp", "constant"}, "course of the learning rate"),
+      choice("name", &S::name,
+             {{"CosineAnnealing", LearningRateSchedule::cosine},
+              {"CosineAnnealingExp", LearningRateSchedule::cosine_exp},
+              {"constant", LearningRateSchedule::constant}},
+             "course of the learning rate"),
       real("warmup_steps", &S::warmup_steps, {0, kMaxSteps}, "steps of linear warm-up; may be a fraction such as 132.5"),
       integer("constant_steps", &S::constant_steps, kSteps, "steps at min_lr at the end"),
       real("min_lr", &S::min_lr, kRate, "learning rate at the end"),
@@ -122,8 +126,12 @@ std::vector<Row<ScheduleSettings>> schedule_rows() {
 std::vector<Row<OptimSettings>> optim_rows() {
   using S = OptimSettings;
   std::vector<Row<S>> rows = {
-      text_choice("name", &S::name, {"adamw", "fused_adam", "distributed_fused_adam", "mcore_distributed_optim"},
-                  "every name means AdamW; the last two share its state out over the data parallel ranks"),
+      choice("name", &S::name,
+             {{"adamw", Optimizer::adamw},
+              {"fused_adam", Optimizer::fused_adam},
+              {"distributed_fused_adam", Optimizer::distributed_fused_adam},
+              {"mcore_distributed_optim", Optimizer::mcore_distributed_optim}},
+             "every name means AdamW; the last two share its state out over the data parallel ranks"),
       real("lr", &S::lr, kRate, "largest learning rate"),
       real("weight_decay", &S::weight_decay, kRate, "decay of weight matrices and embeddings"),
       real_pair("betas", &S::beta1, &S::beta2, kProbability, "decay of the running means of gradient and squared gradient"),
@@ -135,10 +143,17 @@ std::vector<Row<OptimSettings>> optim_rows() {
   return rows;
 }
 
+const std::vector<Choice<DataImpl>>& data_impls() {
+  static const std::vector<Choice<DataImpl>> names = {{"mock", DataImpl::mock}, {"mock_legacy", DataImpl::mock_legacy},
+                                                      {"text", DataImpl::text}, {"mmap", DataImpl::mmap},
+                                                      {"flat", DataImpl::flat}, {"llmc", DataImpl::llmc}};
+  return names;
+}
+
 std::vector<Row<DataSettings>> data_rows() {
   using S = DataSettings;
   return {
-      text_choice("data_impl", &S::data_impl, {"mock", "mock_legacy", "text", "mmap", "flat", "llmc"}, "where samples come from"),
+      choice("data_impl", &S::data_impl, data_impls(), "where samples come from"),
       split_lists(
           "data_prefix", SplitLists<S>{&S::data_prefix, &S::validation_prefix, &S::test_prefix},
           "text: the files, read as bytes; mmap: dataset prefixes, perhaps each after its weight; flat, llmc: a folder or files; "
@@ -169,7 +184,11 @@ std::vector<Row<DataSettings>> data_rows() {
 std::vector<Row<TokenizerSettings>> tokenizer_rows() {
   using S = TokenizerSettings;
   return {
-      text_choice("library", &S::library, {"megatron", "sentencepiece", "huggingface"}, "where the tokenizer comes from"),
+      choice("library", &S::library,
+             {{"megatron", TokenizerLibrary::megatron},
+              {"sentencepiece", TokenizerLibrary::sentencepiece},
+              {"huggingface", TokenizerLibrary::huggingface}},
+             "where the tokenizer comes from"),
       text("type", &S::type, "",
            "the tokenizer; megatron's GPT2BPETokenizer has 50257 tokens; huggingface: a folder with its tokenizer.json"),
       text("model", &S::model, "", "the tokenizer's file, such as a sentencepiece model"),
@@ -322,6 +341,11 @@ std::vector<Row<ModelSettings>> model_rows() {
 }
 
 }  // namespace
+
+std::string name_of(DataImpl data_impl) {
+  const std::vector<Choice<DataImpl>>& names = data_impls();
+  return std::ranges::find(names, data_impl, &Choice<DataImpl>::value)->name;
+}
 
 const std::vector<Field>& settings_fields() {
   static const std::vector<Field> fields = [] {

@@ -150,24 +150,26 @@ void validate_splits(const std::string& splits) {
 
 void validate_data(const ModelSettings& model) {
   const DataSettings& data = model.data;
-  const bool is_text = data.data_impl == "text";
-  // The tokens of a tokenizer's files are counted when the files are opened.
+  const bool is_text = data.data_impl == DataImpl::text;
+  // The tokens of a tokenizer's files are counted when they are opened.
   const TokenizerSettings& tokenizer = model.tokenizer;
   const bool is_named = !tokenizer.vocab_file.empty() || !tokenizer.model.empty() ||
-                        (tokenizer.library == "huggingface" && !tokenizer.type.empty());
-  const bool has_tokenizer = is_text || (is_named && !data.data_impl.starts_with("mock"));
+                        (tokenizer.library == TokenizerLibrary::huggingface && !tokenizer.type.empty());
+  const bool has_tokenizer = is_text || (is_named && !data.is_made_up());
   if (model.vocab_size == 0 && !has_tokenizer)
-    throw UserError("model.vocab_size must be given: data_impl {} has no tokenizer; use for example 50257", data.data_impl);
-  const bool is_mmap = data.data_impl == "mmap", is_flat = data.data_impl == "flat" || data.data_impl == "llmc";
+    throw UserError("model.vocab_size must be given: data_impl {} has no tokenizer; use for example 50257",
+                    name_of(data.data_impl));
+  const bool is_mmap = data.data_impl == DataImpl::mmap,
+             is_flat = data.data_impl == DataImpl::flat || data.data_impl == DataImpl::llmc;
   if (data.data_prefix.empty() && (is_text || is_mmap || is_flat))
-    throw UserError("model.data.data_prefix must be given: data_impl {} needs {}", data.data_impl,
+    throw UserError("model.data.data_prefix must be given: data_impl {} needs {}", name_of(data.data_impl),
                     is_text   ? "files, for example [a.txt]"
                     : is_mmap ? "datasets, for example [1.0, data/my-gpt3_00_text_document]"
                               : "a folder or files, for example [data/openwebtext]");
   for (const std::string& prefix : data.data_prefix)
     if ((is_text || is_flat) && !scalar_from_text(prefix).is_string())
       throw UserError("model.data.data_prefix: weights such as {} are not supported with data_impl {}; list only files", prefix,
-                      data.data_impl);
+                      name_of(data.data_impl));
   validate_splits(data.splits_string);
 }
 

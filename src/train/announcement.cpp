@@ -27,7 +27,7 @@ std::string data_text(const RunSetup& setup) {
                                ? fmt::format("made up; the run takes {}", counted(taken, "sample"))
                                : fmt::format("{} in the data; the run takes {}, {:.3g} epochs", counted(there, "training sample"),
                                              count(taken), taken / there);
-  return fmt::format("{}: {}; {} ahead of the step", setup.model.data.data_impl, what,
+  return fmt::format("{}: {}; {} ahead of the step", name_of(setup.model.data.data_impl), what,
                      counted(static_cast<double>(threads), "thread"));
 }
 

@@ -23,8 +23,8 @@ double cosine_with_tail(const OptimSettings& optim, double max_steps, double ste
 
 double learning_rate(const OptimSettings& optim, int64_t max_steps, int64_t steps_done) {
   const ScheduleSettings& sched = optim.sched;
-  const bool constant = sched.name == "constant";
-  const bool laid_out_otherwise = sched.name == "CosineAnnealingExp" && sched.max_steps_for_lr_sched > 0;
+  const bool constant = sched.name == LearningRateSchedule::constant;
+  const bool laid_out_otherwise = sched.name == LearningRateSchedule::cosine_exp && sched.max_steps_for_lr_sched > 0;
   const double end = laid_out_otherwise ? sched.max_steps_for_lr_sched : static_cast<double>(max_steps);
   const auto step = static_cast<double>(steps_done);
   if (!constant && sched.constant_steps > 0) return cosine_with_tail(optim, end, step);

@@ -212,7 +212,7 @@ void RunSetup::add_memory_of_program() {
 
 void RunSetup::open_data() {
   // What the first rank indexes the others find.
-  const bool is_cached = model.data.data_impl == "mmap";
+  const bool is_cached = model.data.data_impl == DataImpl::mmap;
   if (is_cached && !is_first()) control.share("data", "");
   const DatasetRequest request = training_request(settings);
   const int64_t samples = *request.samples_needed[static_cast<size_t>(Split::train)];

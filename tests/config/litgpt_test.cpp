@@ -170,7 +170,7 @@ model_config: {name: stories15M, hf_config: {}, scale_embeddings: false, block_s
   EXPECT_EQ(s.model.padded_vocabulary(), 32000);
   EXPECT_EQ(s.model.activation, MlpActivation::swiglu);
   EXPECT_TRUE(s.model.share_embeddings_and_output_weights);
-  EXPECT_EQ(s.model.data.data_impl, "text");
+  EXPECT_EQ(s.model.data.data_impl, DataImpl::text);
   EXPECT_EQ(s.model.data.data_prefix, std::vector<std::string>{"texts"});
   const auto error = [&](const std::string& config) {
     const std::string file = folder.write("wrong.yaml", base + config + "\n");

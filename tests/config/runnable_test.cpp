@@ -51,7 +51,7 @@ TEST(Runnable, SaysWhatHasNothingToActOnInFp8) {
   settings.model.ub_tp_comm_overlap = settings.model.fp8.params = true;
   EXPECT_TRUE(is_idle(settings, "model.ub_tp_comm_overlap"));
   EXPECT_FALSE(is_idle(settings, "model.fp8_params"));
-  settings.model.optim.name = "distributed_fused_adam";
+  settings.model.optim.name = Optimizer::distributed_fused_adam;
   EXPECT_TRUE(is_idle(settings, "model.fp8_params"));
   settings.trainer.devices = 2;
   EXPECT_FALSE(is_idle(settings, "model.fp8_params"));
@@ -64,7 +64,7 @@ TEST(Runnable, SaysWhatActsAndWhatDoesNot) {
   settings.model.ub_tp_comm_overlap = settings.model.optim.overlap_param_sync = true;
   EXPECT_FALSE(is_idle(settings, "model.ub_tp_comm_overlap"));
   EXPECT_TRUE(is_idle(settings, "model.optim.overlap_param_sync"));  // weights are gathered only with a distributed optimizer
-  settings.model.optim.name = "distributed_fused_adam";
+  settings.model.optim.name = Optimizer::distributed_fused_adam;
   EXPECT_FALSE(is_idle(settings, "model.optim.overlap_param_sync"));
   settings.trainer.devices = 2;
   EXPECT_TRUE(is_idle(settings, "model.optim.overlap_param_sync"));

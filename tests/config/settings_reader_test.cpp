@@ -121,6 +121,24 @@ TEST(SettingsReader, NullStandsForWhatNemoMeansByIt) {
   EXPECT_TRUE(settings_with("model.data.data_prefix", "null").model.data.data_prefix.empty());
 }
 
+// A printed recipe names what the one that was read named, also where two names mean the same.
+TEST(SettingsReader, EveryNameOfAChoiceIsWrittenBack) {
+  const struct {
+    const char* key;
+    std::vector<const char*> names;
+  } choices[] = {
+      {"model.data.data_impl", {"mock", "mock_legacy", "text", "mmap", "flat", "llmc"}},
+      {"model.optim.name", {"adamw", "fused_adam", "distributed_fused_adam", "mcore_distributed_optim"}},
+      {"model.optim.sched.name", {"CosineAnnealing", "CosineAnnealingExp", "constant"}},
+      {"model.pipeline_schedule", {"1f1b", "gpipe", "zb-h1"}},
+      {"model.tokenizer.library", {"megatron", "sentencepiece", "huggingface"}},
+  };
+  for (const auto& [key, names] : choices)
+    for (const char* name : names) EXPECT_EQ(find_setting(key)->write(settings_with(key, name)).text(), name) << key;
+  for (const char* name : choices[0].names)
+    EXPECT_EQ(name_of(settings_with("model.data.data_impl", name).model.data.data_impl), name);
+}
+
 TEST(SettingsReader, OtherNotations) {
   EXPECT_EQ(settings_with("trainer.max_time", "01:02:03:04").trainer.max_time, 93784);
   EXPECT_EQ(settings_with("trainer.max_steps", "1e5").trainer.max_steps, 100000);
@@ -129,8 +147,8 @@ TEST(SettingsReader, OtherNotations) {
   EXPECT_EQ(settings_with("model.optim.sched.warmup_steps", "132.5").model.optim.sched.warmup_steps, 132.5);
   EXPECT_EQ(settings_with("model.normalization", "LayerNorm").model.normalization, Normalization::layernorm);
   EXPECT_EQ(settings_with("model.layernorm_zero_centered_gamma", "true").model.normalization, Normalization::layernorm1p);
-  EXPECT_EQ(settings_with("model.data.mock_dataset", "true").model.data.data_impl, "mock");
-  EXPECT_EQ(settings_with("model.data.legacy_dataset", "true").model.data.data_impl, "mock_legacy");
+  EXPECT_EQ(settings_with("model.data.mock_dataset", "true").model.data.data_impl, DataImpl::mock);
+  EXPECT_EQ(settings_with("model.data.legacy_dataset", "true").model.data.data_impl, DataImpl::mock_legacy);
   EXPECT_EQ(read_settings(read_yaml("model: {data: {data_impl: text, data_prefix: one.txt}}", "r.yaml"))
                 .settings.model.data.data_prefix,
             std::vector<std::string>{"one.txt"});

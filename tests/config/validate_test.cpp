@@ -26,7 +26,7 @@ TEST(Validate, AcceptsSettingsThatFitTogether) {
       [](Settings& s) { s.model.activations_checkpoint_granularity = RecomputeGranularity::full; },
       [](Settings& s) { s.model.activations_checkpoint_num_layers = 99; },
       [](Settings& s) {
-        s.model.data.data_impl = "text", s.model.data.data_prefix = {"a.txt"}, s.model.data.splits_string = "1";
+        s.model.data.data_impl = DataImpl::text, s.model.data.data_prefix = {"a.txt"}, s.model.data.splits_string = "1";
         s.model.vocab_size = 0;
       },
       [](Settings& s) { s.model.data.splits_string = "0.9/0.05/0.05"; },
@@ -115,13 +115,13 @@ TEST(Validate, NamesTheKeyTheValueAndWhatWouldWork) {
        "model.optim.sched.min_lr=1 is larger than model.optim.lr=0.0006; use at most that"},
       {[](Settings& s) { s.model.vocab_size = 0; },
        "model.vocab_size must be given: data_impl mock has no tokenizer; use for example 50257"},
-      {[](Settings& s) { s.model.data.data_impl = "text"; },
+      {[](Settings& s) { s.model.data.data_impl = DataImpl::text; },
        "model.data.data_prefix must be given: data_impl text needs files, for example [a.txt]"},
       {[](Settings& s) {
-         s.model.data.data_impl = "text", s.model.data.data_prefix = {"0.5", "a.txt"};
+         s.model.data.data_impl = DataImpl::text, s.model.data.data_prefix = {"0.5", "a.txt"};
        },
        "model.data.data_prefix: weights such as 0.5 are not supported with data_impl text; list only files"},
-      {[](Settings& s) { s.model.data.data_impl = "mmap"; },
+      {[](Settings& s) { s.model.data.data_impl = DataImpl::mmap; },
        "model.data.data_prefix must be given: data_impl mmap needs datasets, for example [1.0, data/my-gpt3_00_text_document]"},
       {[](Settings& s) { s.model.fp8.enabled = true, s.model.fp8.hybrid = false; },
        "model.fp8=true with model.fp8_hybrid=false and model.fp8_e4m3=false: one of the two must be true; use fp8_hybrid"},

@@ -163,7 +163,7 @@ TEST(HfExport, WeightsThatAreNotNumbersAreRefused) {
 TEST(HfExport, ATokenizerOfAnotherModelIsRefused) {
   const TemporaryFolder folder;
   Settings settings = small_settings();
-  settings.model.tokenizer.library = "sentencepiece";
+  settings.model.tokenizer.library = TokenizerLibrary::sentencepiece;
   settings.model.tokenizer.model = TRIREME_SOURCE_DIR "/tests/data/tokenizer/sentencepiece/bpe_bytes.model";  // of 460 tokens
   expect_user_error([&] { HfExport(make_checkpoint(folder / "checkpoints", settings), {}); },
                     {"model.vocab_size=53", "bpe_bytes.model", "460"});
@@ -172,11 +172,11 @@ TEST(HfExport, ATokenizerOfAnotherModelIsRefused) {
 TEST(HfExport, BytesBringTheirTokenizer) {
   const TemporaryFolder folder;
   Settings settings = small_settings([](ModelSettings& m) { m.vocab_size = 257; });
-  settings.model.data.data_impl = "text";
+  settings.model.data.data_impl = DataImpl::text;
   HfExport(make_checkpoint(folder / "checkpoints", settings), {}).write(folder / "hf");
   EXPECT_EQ(read_file(folder / "hf" / "tokenizer.json", 1 << 20), byte_tokenizer_json());
   EXPECT_TRUE(contains(read_file(folder / "hf" / "config.json", 1 << 20), "\"eos_token_id\": 256"));
-  EXPECT_EQ(settings_of(import_model(folder / "hf", folder / "back")).model.data.data_impl, "text");
+  EXPECT_EQ(settings_of(import_model(folder / "hf", folder / "back")).model.data.data_impl, DataImpl::text);
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ TEST_F(HfPeer, WeLoadWhatItSaves) {
 
 TEST_F(HfPeer, OurBytesAreItsTokens) {
   Settings settings = small_settings([](ModelSettings& m) { m.vocab_size = 257; });
-  settings.model.data.data_impl = "text";
+  settings.model.data.data_impl = DataImpl::text;
   HfExport(make_checkpoint(folder / "checkpoints", settings), {}).write(folder / "hf");
   const std::string out = (folder / "out.json").string();
   ASSERT_EQ(run_peer(fmt::format("text {} 'A  b, é\t€!' >{}", (folder / "hf").string(), out)), 0);

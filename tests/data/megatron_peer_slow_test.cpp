@@ -31,7 +31,7 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
 
 DataSettings settings_of(const nlohmann::json& expected, const fs::path& cache) {
   DataSettings settings;
-  settings.data_impl = "mmap";
+  settings.data_impl = DataImpl::mmap;
   const nlohmann::json& prefix = expected["data_prefix"];
   if (prefix.is_object()) {
     settings.data_prefix = prefix["train"].get<std::vector<std::string>>();

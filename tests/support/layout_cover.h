@@ -43,7 +43,7 @@ inline Layout layout_of(const Choices& c) {
   model.global_batch_size = 4 * shape.dp;
   model.activations_checkpoint_granularity = static_cast<RecomputeGranularity>(c[kRecompute]);
   model.pipeline_schedule = static_cast<PipelineSchedule>(c[kSchedule]);
-  if (c[kZero] == 1) model.optim.name = "distributed_fused_adam";
+  if (c[kZero] == 1) model.optim.name = Optimizer::distributed_fused_adam;
   // Nothing overlapped and messages in batches; messages one by one; everything overlapped.
   model.batch_p2p_comm = c[kOverlap] == 0;
   model.overlap_p2p_comm = model.ub_tp_comm_overlap = c[kOverlap] == 2;

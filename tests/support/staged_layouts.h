@@ -9,7 +9,7 @@ namespace trireme {
 // One of each kind of parallelism, and of each way that it communicates.
 inline std::vector<Layout> staged_layouts(Precision precision) {
   const auto overlapped = [](ModelSettings model) {
-    model.optim.name = "distributed_fused_adam";
+    model.optim.name = Optimizer::distributed_fused_adam;
     model.optim.overlap_grad_sync = model.optim.overlap_param_sync = model.overlap_p2p_comm = model.ub_tp_comm_overlap = true;
     return model;
   };

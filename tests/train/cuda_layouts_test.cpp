@@ -18,7 +18,7 @@ std::vector<Layout> layouts() {
   fp8.encoder_seq_length = fp8.max_position_embeddings = 32;  // multiples of 16 rows on two ranks
   layouts.push_back(layout_of("gpt3_sp2_pp2_fp8", fp8, {.tp = 2, .pp = 2}, Precision::bf16));
   fp8.sequence_parallel = false;
-  fp8.optim.name = "distributed_fused_adam";
+  fp8.optim.name = Optimizer::distributed_fused_adam;
   layouts.push_back(layout_of("gpt3_cp2_dp2_fp8", fp8, {.cp = 2, .dp = 2}, Precision::bf16));
   for (Layout& layout : layouts) {
     layout.name += layout.precision == Precision::bf16 ? "_bf16" : "_f32";

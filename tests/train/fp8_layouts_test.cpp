@@ -40,7 +40,7 @@ ModelSettings longer(ModelSettings model) {  // FP8 needs multiples of 16 rows
   return model;
 }
 ModelSettings overlapped(ModelSettings model) {
-  model.optim.name = "distributed_fused_adam";
+  model.optim.name = Optimizer::distributed_fused_adam;
   model.optim.overlap_grad_sync = model.optim.overlap_param_sync = model.overlap_p2p_comm = model.ub_tp_comm_overlap = true;
   return model;
 }

@@ -51,7 +51,7 @@ TEST(LayoutsOverMpi, InterleavedAndData) {
   ModelSettings model = small_llama();
   model.num_layers = 4;
   model.virtual_pipeline_model_parallel_size = 2;
-  model.optim.name = "distributed_fused_adam";
+  model.optim.name = Optimizer::distributed_fused_adam;
   model.optim.overlap_grad_sync = model.optim.overlap_param_sync = model.overlap_p2p_comm = true;
   compare_over_mpi(layout_of("pp2_vp2_dp2", model, {.dp = 2, .pp = 2}));
 }

@@ -49,7 +49,7 @@ TEST(LearningRateTest, WithoutConstantTail) {
 
 TEST(LearningRateTest, Constant) {
   OptimSettings settings = optim(2e-4, 0.0, 1, 0);
-  settings.sched.name = "constant";
+  settings.sched.name = LearningRateSchedule::constant;
   EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 0), 1e-4);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 10, 9), 2e-4);
 }
@@ -57,7 +57,7 @@ TEST(LearningRateTest, Constant) {
 // The one-node proxy of GPT-3 175B: a fraction of a step of warm-up, a cosine laid out for far more steps than the run has.
 TEST(LearningRateTest, LaidOutForAnotherNumberOfSteps) {
   OptimSettings settings = optim(2e-5, 2e-6, 132.5, 0);
-  settings.sched.name = "CosineAnnealingExp";
+  settings.sched.name = LearningRateSchedule::cosine_exp;
   settings.sched.max_steps_for_lr_sched = 54300;
   EXPECT_DOUBLE_EQ(learning_rate(settings, 200, 0), 2e-5 / 133.5);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 200, 132), 2e-5 * 133 / 133.5);

@@ -11,7 +11,7 @@ Settings all_overlaps() {
   ModelSettings& model = settings.model;
   model.tensor_model_parallel_size = model.pipeline_model_parallel_size = model.context_parallel_size = 2;
   model.overlap_p2p_comm = model.ub_tp_comm_overlap = true;
-  model.optim.name = "distributed_fused_adam";
+  model.optim.name = Optimizer::distributed_fused_adam;
   model.optim.overlap_grad_sync = model.optim.overlap_param_sync = true;
   return settings;
 }
@@ -31,7 +31,7 @@ TEST(OverlapsText, LeavesOutWhatFp8DoesNotDo) {
 
 TEST(OverlapsText, LeavesOutWhatHasNothingToOverlap) {
   Settings settings = all_overlaps();
-  settings.model.optim.name = "fused_adam";  // nothing is gathered
+  settings.model.optim.name = Optimizer::fused_adam;  // nothing is gathered
   settings.model.tensor_model_parallel_size = settings.model.context_parallel_size = 1;
   EXPECT_EQ(overlaps_text(settings), "gradient sums with backward, pipeline messages with computation");
   settings.model.pipeline_model_parallel_size = 1;

@@ -21,7 +21,7 @@ struct Case {
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
-void distributed(ModelSettings& m) { m.optim.name = "distributed_fused_adam"; }
+void distributed(ModelSettings& m) { m.optim.name = Optimizer::distributed_fused_adam; }
 void overlapped(ModelSettings& m) {
   distributed(m);
   m.optim.overlap_grad_sync = m.optim.overlap_param_sync = m.overlap_p2p_comm = m.ub_tp_comm_overlap = true;

@@ -24,7 +24,7 @@ ModelSettings model_of(const MeshShape& shape) {
   model.tensor_model_parallel_size = shape.tp;
   model.context_parallel_size = shape.cp;
   model.pipeline_model_parallel_size = shape.pp;
-  model.optim.name = "distributed_fused_adam";
+  model.optim.name = Optimizer::distributed_fused_adam;
   return model;
 }
 
@@ -48,7 +48,7 @@ TEST(RankMemory, AParameterTakes6BytesAnd12OverD) {
 TEST(RankMemory, WithoutADistributedOptimizerEveryRankHasAllOfIt) {
   const MeshShape shape{.dp = 4};
   ModelSettings model = model_of(shape);
-  model.optim.name = "fused_adam";
+  model.optim.name = Optimizer::fused_adam;
   const int64_t parameters = FlatLayout::of(model).count;
   EXPECT_EQ(plan_of(model, shape).arenas.masters.peak(), 4 * parameters);
 }

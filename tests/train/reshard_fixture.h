@@ -36,7 +36,7 @@ inline EngineSettings reshard_settings(const MeshShape& shape) {
   model.virtual_pipeline_model_parallel_size = shape.pp == 2 && shape.tp == 1 ? 2 : 1;
   model.context_parallel_size = shape.cp;
   // Two data parallel ranks have all of the optimizer's state each, more of them share it.
-  model.optim.name = shape.size() == 2 ? "adamw" : "distributed_fused_adam";
+  model.optim.name = shape.size() == 2 ? Optimizer::adamw : Optimizer::distributed_fused_adam;
   return settings;
 }
 

@@ -89,7 +89,7 @@ class FlatOpener {
   }
 
  private:
-  bool shards() const { return settings_.data_impl == "llmc"; }
+  bool shards() const { return settings_.data_impl == DataImpl::llmc; }
 
   // Returns the token type of the file's description, or else the convention of the programs that write such files.
   TokenType type_of(const std::string& path) const {
@@ -115,7 +115,7 @@ class FlatOpener {
     const Files& entries = prefixes_of(settings_, split);
     if (entries.empty())
       throw UserError("{} is empty; model.data.data_impl={} needs a folder or files", prefix_key(settings_, split),
-                      settings_.data_impl);
+                      name_of(settings_.data_impl));
     if (has_own_datasets(settings_)) return open_files(files_of(entries));
     std::error_code ignored;
     if (entries.size() == 1 && fs::is_directory(entries[0], ignored))

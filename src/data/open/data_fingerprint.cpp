@@ -71,7 +71,7 @@ bool is_weight(const std::string& entry) { return entry.find_first_not_of("01234
 
 std::vector<std::pair<std::string, std::string>> data_fingerprint(const DataSettings& data, const TokenizerSettings& tokenizer) {
   std::vector<std::pair<std::string, std::string>> rows;
-  if (data.data_impl == "mock" || data.data_impl == "mock_legacy") return rows;
+  if (data.is_made_up()) return rows;
   for (const auto* entries : {&data.data_prefix, &data.validation_prefix, &data.test_prefix})
     for (const std::string& entry : *entries)
       if (!is_weight(entry)) rows.emplace_back("data " + entry, fingerprint_of(entry));

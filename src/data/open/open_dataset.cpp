@@ -1,7 +1,6 @@
 #include "data/open/open_dataset.h"
 
 #include <limits>
-#include <map>
 
 #include "base/error.h"
 #include "data/flat/flat_dataset.h"
@@ -14,18 +13,6 @@
 
 namespace trireme {
 namespace {
-
-enum class DataKind : uint8_t { mmap, mock, mock_legacy, text, flat, llmc };
-
-DataKind kind_of(const DataSettings& settings) {
-  static const std::map<std::string, DataKind> kinds{
-      {"mmap", DataKind::mmap}, {"mock", DataKind::mock}, {"mock_legacy", DataKind::mock_legacy},
-      {"text", DataKind::text}, {"flat", DataKind::flat}, {"llmc", DataKind::llmc}};
-  const auto found = kinds.find(settings.data_impl);
-  if (found == kinds.end())
-    throw UserError("model.data.data_impl={} is not known; use mmap, mock, mock_legacy, text, flat or llmc", settings.data_impl);
-  return found->second;
-}
 
 std::unique_ptr<Dataset> over_corpus(std::unique_ptr<const Corpus> corpus, Range documents, int64_t vocabulary, int64_t sequence,
                                      int64_t samples_needed, uint64_t seed) {
@@ -60,15 +47,21 @@ std::unique_ptr<Dataset> open_text(const DataSettings& settings, const Tokenizer
                      *request.samples_needed[static_cast<size_t>(split)], request.seed);
 }
 
+<<<<<<< HEAD:src/data/open/open_dataset.cpp
 // Returns the tokenizer of a recipe, checked against its model. Returns null for mock data, and if it is not needed and cannot be
 // read.
 std::unique_ptr<Tokenizer> open_tokenizer(DataKind kind, const DatasetRequest& request) {
   if (kind == DataKind::mock || kind == DataKind::mock_legacy) return nullptr;
+=======
+// The tokenizer of a recipe, which must suit its model. None for mock data, and where it is not needed and cannot be read.
+std::unique_ptr<Tokenizer> open_tokenizer(DataImpl kind, const DatasetRequest& request) {
+  if (kind == DataImpl::mock || kind == DataImpl::mock_legacy) return nullptr;
+>>>>>>> c5900e3 (config: make data_impl, optimizer, schedule and tokenizer library enums):src/data/open_dataset.cpp
   const RecipeTokenizer named = named_tokenizer(request.tokenizer);
-  if (kind != DataKind::text && named.kind != RecipeTokenizer::Kind::files) return nullptr;
+  if (kind != DataImpl::text && named.kind != RecipeTokenizer::Kind::files) return nullptr;
   std::unique_ptr<Tokenizer> tokenizer = named.open();
   require_vocabulary(request.vocabulary, *tokenizer, named);
-  if (kind == DataKind::text && tokenizer->end_of_document() < 0)
+  if (kind == DataImpl::text && tokenizer->end_of_document() < 0)
     throw UserError("{} has no token that ends a document, such as <|endoftext|>; text needs one", named.description());
   return tokenizer;
 }
@@ -76,11 +69,11 @@ std::unique_ptr<Tokenizer> open_tokenizer(DataKind kind, const DatasetRequest& r
 }  // namespace
 
 int64_t default_vocabulary(const DataSettings& settings, const TokenizerSettings& tokenizer) {
-  const DataKind kind = kind_of(settings);
-  if (kind == DataKind::mock || kind == DataKind::mock_legacy) return kMockVocabulary;
+  const DataImpl kind = settings.data_impl;
+  if (kind == DataImpl::mock || kind == DataImpl::mock_legacy) return kMockVocabulary;
   const RecipeTokenizer named = named_tokenizer(tokenizer);
-  if (kind != DataKind::text && named.kind == RecipeTokenizer::Kind::bytes) return kMockVocabulary;
-  if (kind != DataKind::text && named.kind == RecipeTokenizer::Kind::foreign)
+  if (kind != DataImpl::text && named.kind == RecipeTokenizer::Kind::bytes) return kMockVocabulary;
+  if (kind != DataImpl::text && named.kind == RecipeTokenizer::Kind::foreign)
     throw UserError("model.vocab_size must be given: the tokens of {} cannot be counted here", named.description());
   return named.open()->vocabulary();
 }
@@ -90,15 +83,15 @@ DocumentRules document_rules(const DataSettings& settings, const TokenizerSettin
                       .resets_attention = settings.reset_attention_mask,
                       .masks_loss = settings.eod_mask_loss};
   if (!rules.needs_starts() && !rules.masks_loss) return rules;
-  const DataKind kind = kind_of(settings);
-  if (kind == DataKind::mock || kind == DataKind::mock_legacy) {
+  const DataImpl kind = settings.data_impl;
+  if (kind == DataImpl::mock || kind == DataImpl::mock_legacy) {
     rules.end_token = static_cast<int32_t>(vocabulary - 1);
     return rules;
   }
   const char* key = settings.reset_attention_mask ? "reset_attention_mask" : "reset_position_ids";
   if (!rules.needs_starts()) key = "eod_mask_loss";
   const RecipeTokenizer named = named_tokenizer(tokenizer);
-  if (kind != DataKind::text && named.kind == RecipeTokenizer::Kind::bytes)
+  if (kind != DataImpl::text && named.kind == RecipeTokenizer::Kind::bytes)
     throw UserError("model.data.{}=true needs the token that ends documents; name the tokenizer of the data in model.tokenizer",
                     key);
   rules.end_token = named.open()->end_of_document();
@@ -130,19 +123,19 @@ DatasetsBySplit open_datasets(const DataSettings& settings, const DatasetRequest
     throw UserError("model.encoder_seq_length={} is not possible; use 1 to {}", asked.sequence, kLongestSequence);
   DatasetRequest request = asked;
   if (request.vocabulary == 0) request.vocabulary = default_vocabulary(settings, request.tokenizer);
-  const DataKind kind = kind_of(settings);
+  const DataImpl kind = settings.data_impl;
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(kind, request);
-  if (kind == DataKind::mmap) return open_indexed_datasets(settings, request, notice);
-  if (kind == DataKind::flat || kind == DataKind::llmc) return open_flat_datasets(settings, request);
+  if (kind == DataImpl::mmap) return open_indexed_datasets(settings, request, notice);
+  if (kind == DataImpl::flat || kind == DataImpl::llmc) return open_flat_datasets(settings, request);
   DatasetsBySplit datasets;
   for (const Split split : kAllSplits) {
     const std::optional<int64_t> samples = request.samples_needed[static_cast<size_t>(split)];
     if (!samples) continue;
     CHECK(*samples >= 0);
     std::unique_ptr<Dataset>& dataset = datasets[static_cast<size_t>(split)];
-    if (kind == DataKind::mock)
+    if (kind == DataImpl::mock)
       dataset = open_mock(request.vocabulary, split, request.sequence, *samples, request.seed);
-    else if (kind == DataKind::mock_legacy)
+    else if (kind == DataImpl::mock_legacy)
       dataset = std::make_unique<LegacyMockDataset>(*samples, request.sequence, request.vocabulary, request.seed);
     else
       dataset = open_text(settings, *tokenizer, request, split);

@@ -28,13 +28,13 @@ RecipeTokenizer named_tokenizer(const TokenizerSettings& settings) {
   if (!settings.merge_file.empty())
     throw UserError("model.tokenizer.merge_file={}: model.tokenizer.vocab_file is missing, the vocab.json that belongs to it",
                     settings.merge_file);
-  if (settings.library == "sentencepiece" && !settings.model.empty())
+  if (settings.library == TokenizerLibrary::sentencepiece && !settings.model.empty())
     return {.kind = is_there(settings.model) ? Kind::files : Kind::foreign,
             .key = kModel,
             .path = settings.model,
             .merges = {},
             .remedy = "no such file; give the tokenizer.model that belongs to the data"};
-  if (settings.library == "huggingface" && !settings.type.empty()) {
+  if (settings.library == TokenizerLibrary::huggingface && !settings.type.empty()) {
     return {.kind = is_there(settings.type) ? Kind::files : Kind::foreign,
             .key = kType,
             .path = settings.type,

@@ -88,13 +88,13 @@ TEST(DocumentRules, RanksThatShareSequencesAgree) {
 }
 
 TEST(DocumentRules, TheEndTokenIsThatOfTheTokenizer) {
-  const DataSettings off, mock{.data_impl = "mock", .reset_position_ids = true}, text{.data_impl = "text", .eod_mask_loss = true},
-      mmap{.data_impl = "mmap", .reset_attention_mask = true};
+  const DataSettings off, mock{.data_impl = DataImpl::mock, .reset_position_ids = true},
+      text{.data_impl = DataImpl::text, .eod_mask_loss = true}, mmap{.data_impl = DataImpl::mmap, .reset_attention_mask = true};
   EXPECT_FALSE(document_rules(off, {}, 100).needs_starts());
   EXPECT_EQ(document_rules(mock, {}, 100).end_token, 99);
   EXPECT_EQ(document_rules(text, {}, 257).end_token, 256);
   expect_user_error([&] { document_rules(mmap, {}, 100); }, {"model.data.reset_attention_mask=true", "model.tokenizer"});
-  const TokenizerSettings sentencepiece{.library = "sentencepiece",
+  const TokenizerSettings sentencepiece{.library = TokenizerLibrary::sentencepiece,
                                         .model = TRIREME_SOURCE_DIR "/tests/data/tokenizer/sentencepiece/bpe_bytes.model"};
   EXPECT_EQ(document_rules(mmap, sentencepiece, 460).end_token, 2);
 }

@@ -87,29 +87,29 @@ const std::vector<DatasetKind>& dataset_kinds() {
        [](const auto& folder, auto& data) {
          data.data_prefix = {"0.3", write_dataset(folder, "a", 40), "0.7", write_dataset(folder, "b", 30, 10000)};
        }},
-      {"mock", [](const auto&, auto& data) { data.data_impl = "mock"; }},
-      {"mock_legacy", [](const auto&, auto& data) { data.data_impl = "mock_legacy"; }},
+      {"mock", [](const auto&, auto& data) { data.data_impl = DataImpl::mock; }},
+      {"mock_legacy", [](const auto&, auto& data) { data.data_impl = DataImpl::mock_legacy; }},
       {"text",
        [](const auto& folder, auto& data) {
-         data.data_impl = "text";
+         data.data_impl = DataImpl::text;
          data.data_prefix = {folder.write("1.txt", std::string(200, 'a') + "bcdefghijklmnopqrstuvwxyz"),
                              folder.write("2.txt", "Now is the time for all good ranks to read their own parts of a sequence.")};
        }},
       {"flat_random",
        [](const auto& folder, auto& data) {
-         data.data_impl = "flat";
+         data.data_impl = DataImpl::flat;
          data.data_prefix = {folder.write("train.bin", counting_tokens(500))};
          data.window_order = WindowOrder::random;
        }},
       {"flat_sequential",
        [](const auto& folder, auto& data) {
-         data.data_impl = "flat";
+         data.data_impl = DataImpl::flat;
          data.data_prefix = {folder.write("train.bin", counting_tokens(500))};
          data.window_order = WindowOrder::sequential;
        }},
       {"llmc",
        [](const auto& folder, auto& data) {
-         data.data_impl = "llmc";
+         data.data_impl = DataImpl::llmc;
          data.data_prefix = {folder.write("train.bin", shard_of_llmc(500))};
        }},
   };
@@ -118,7 +118,7 @@ const std::vector<DatasetKind>& dataset_kinds() {
 
 std::unique_ptr<Dataset> open(const DatasetKind& kind, const TemporaryFolder& folder) {
   DataSettings settings;
-  settings.data_impl = "mmap";
+  settings.data_impl = DataImpl::mmap;
   settings.splits_string = "100,0,0";
   kind.choose(folder, settings);
   return open_dataset(settings, 50000, kind.split, kSequence, kind.split == Split::train ? kSamples : 0, 7);
@@ -289,10 +289,10 @@ TEST(SequenceCut, PagesOfOtherRanksAreNotTouched) {
   writer.finish();
   DataSettings settings;
   settings.splits_string = "100,0,0";
-  settings.data_impl = "mmap";
+  settings.data_impl = DataImpl::mmap;
   settings.data_prefix = {(folder / "a").string()};
   expect_untouched_pages(*open_dataset(settings, 50000, Split::train, sequence, 1, 1), (folder / "a.bin").string());
-  settings.data_impl = "flat";
+  settings.data_impl = DataImpl::flat;
   settings.data_prefix = {folder.write("flat.bin", counting_tokens(static_cast<int32_t>(sequence + 1)))};
   settings.window_order = WindowOrder::sequential;
   expect_untouched_pages(*open_dataset(settings, 50000, Split::train, sequence, 1, 1), (folder / "flat.bin").string());

@@ -30,7 +30,7 @@ std::string llmc_shard(uint16_t first, int32_t count, int32_t magic = 20240520, 
   return std::string(reinterpret_cast<const char*>(header.data()), 1024) + tokens_from(first, count);
 }
 
-std::unique_ptr<Dataset> open(const char* kind, Texts prefix, WindowOrder order, Split split = Split::train,
+std::unique_ptr<Dataset> open(DataImpl kind, Texts prefix, WindowOrder order, Split split = Split::train,
                               int64_t vocabulary = 10000, std::string splits = "80,20,0") {
   DataSettings settings;
   settings.data_impl = kind;
@@ -43,7 +43,7 @@ std::unique_ptr<Dataset> open(const char* kind, Texts prefix, WindowOrder order,
 TEST(FlatDataset, RandomWindowsCoverTheFileAndNothingElse) {
   const TemporaryFolder folder;
   folder.write("train.bin", tokens_from(0, 50));
-  const auto dataset = open("flat", {folder.path().string()}, WindowOrder::random);
+  const auto dataset = open(DataImpl::flat, {folder.path().string()}, WindowOrder::random);
   EXPECT_EQ(dataset->size(), 1000);
   std::map<int32_t, int> begins;
   for (int64_t i = 0; i < 1000; ++i) {
@@ -63,9 +63,9 @@ TEST(FlatDataset, DrawsDependOnSeedSplitAndSampleAlone) {
   const TemporaryFolder folder;
   folder.write("train.bin", tokens_from(0, 5000));
   folder.write("val.bin", tokens_from(0, 5000));
-  const auto train = open("flat", {folder.path().string()}, WindowOrder::random);
-  const auto again = open("flat", {folder.path().string()}, WindowOrder::random);
-  const auto validation = open("flat", {folder.path().string()}, WindowOrder::random, Split::validation);
+  const auto train = open(DataImpl::flat, {folder.path().string()}, WindowOrder::random);
+  const auto again = open(DataImpl::flat, {folder.path().string()}, WindowOrder::random);
+  const auto validation = open(DataImpl::flat, {folder.path().string()}, WindowOrder::random, Split::validation);
   EXPECT_EQ(sample_of(*train, 700), sample_of(*again, 700));
   int same = 0;
   for (int64_t i = 0; i < 100; ++i) same += sample_of(*train, i) == sample_of(*validation, i) ? 1 : 0;
@@ -75,7 +75,7 @@ TEST(FlatDataset, DrawsDependOnSeedSplitAndSampleAlone) {
 TEST(FlatDataset, SequentialWindowsShareATokenAndStartAgain) {
   const TemporaryFolder folder;
   folder.write("train.bin", tokens_from(0, 14));  // three windows of 4 + 1
-  const auto dataset = open("flat", {folder.path().string()}, WindowOrder::sequential);
+  const auto dataset = open(DataImpl::flat, {folder.path().string()}, WindowOrder::sequential);
   for (int64_t i = 0; i < 7; ++i) EXPECT_EQ(sample_of(*dataset, i).tokens[0], 4 * (i % 3));
 }
 
@@ -84,13 +84,13 @@ TEST(FlatDataset, FilesAndPatternsAreSplitByTokens) {
   folder.write("a.bin", tokens_from(0, 50));
   folder.write("b.bin", tokens_from(100, 50));
   const Texts pattern{(folder / "*.bin").string()};
-  const auto train = open("flat", pattern, WindowOrder::sequential);  // tokens 0 to 49 and 100 to 129
+  const auto train = open(DataImpl::flat, pattern, WindowOrder::sequential);  // tokens 0 to 49 and 100 to 129
   std::set<int32_t> begins;
   for (int64_t i = 0; i < 19; ++i) begins.insert(sample_of(*train, i).tokens[0]);
   EXPECT_EQ(*begins.begin(), 0);
   EXPECT_EQ(*begins.rbegin(), 124);
   EXPECT_FALSE(begins.contains(48));  // a window does not cross from file to file
-  EXPECT_EQ(sample_of(*open("flat", pattern, WindowOrder::sequential, Split::validation), 0).tokens[0], 130);
+  EXPECT_EQ(sample_of(*open(DataImpl::flat, pattern, WindowOrder::sequential, Split::validation), 0).tokens[0], 130);
 }
 
 TEST(FlatDataset, ShardsOfLlmC) {
@@ -98,11 +98,12 @@ TEST(FlatDataset, ShardsOfLlmC) {
   folder.write("fineweb_train_000001.bin", llmc_shard(0, 9));
   folder.write("fineweb_train_000002.bin", llmc_shard(500, 9));
   folder.write("fineweb_val_000000.bin", llmc_shard(900, 9));
-  const auto train = open("llmc", {folder.path().string()}, WindowOrder::sequential);
+  const auto train = open(DataImpl::llmc, {folder.path().string()}, WindowOrder::sequential);
   std::vector<int32_t> begins;
   for (int64_t i = 0; i < 5; ++i) begins.push_back(sample_of(*train, i).tokens[0]);
   EXPECT_EQ(begins, (std::vector<int32_t>{0, 4, 500, 504, 0}));
-  EXPECT_EQ(sample_of(*open("llmc", {folder.path().string()}, WindowOrder::sequential, Split::validation), 0).tokens[0], 900);
+  EXPECT_EQ(sample_of(*open(DataImpl::llmc, {folder.path().string()}, WindowOrder::sequential, Split::validation), 0).tokens[0],
+            900);
 }
 
 TEST(FlatDataset, TheDescriptionBesideAFileCounts) {
@@ -111,10 +112,10 @@ TEST(FlatDataset, TheDescriptionBesideAFileCounts) {
   for (int32_t i = 0; i < 10; ++i) wide.append(reinterpret_cast<const char*>(&i), 4);
   const std::string path = folder.write("train.bin", wide);
   folder.write("tokens.json", R"({"token_type": "uint32", "vocabulary": 300, "files": {"train.bin": 10, "val.bin": 3}})");
-  EXPECT_EQ(sample_of(*open("flat", {path}, WindowOrder::sequential, Split::train, 300, "1"), 0).targets,
+  EXPECT_EQ(sample_of(*open(DataImpl::flat, {path}, WindowOrder::sequential, Split::train, 300, "1"), 0).targets,
             (std::vector<int32_t>{1, 2, 3, 4}));
   const auto opening = [&](int64_t vocabulary) {
-    return [=] { open("flat", {path}, WindowOrder::sequential, Split::train, vocabulary, "1"); };
+    return [=] { open(DataImpl::flat, {path}, WindowOrder::sequential, Split::train, vocabulary, "1"); };
   };
   expect_user_error(opening(299), {"train.bin", "vocabulary of 300", "model.vocab_size is 299"});
   folder.write("train.bin", wide.substr(4));
@@ -128,10 +129,10 @@ TEST(FlatDataset, TheDescriptionBesideAFileCounts) {
 TEST(FlatDataset, MistakesAreNamed) {
   const TemporaryFolder folder;
   const auto flat = [&](const std::string& path, int64_t vocabulary = 10000) {
-    return [=] { sample_of(*open("flat", {path}, WindowOrder::random, Split::train, vocabulary, "1"), 0); };
+    return [=] { sample_of(*open(DataImpl::flat, {path}, WindowOrder::random, Split::train, vocabulary, "1"), 0); };
   };
   const auto llmc = [&](const std::string& path) {
-    return [=] { open("llmc", {path}, WindowOrder::random, Split::train, 10000, "1"); };
+    return [=] { open(DataImpl::llmc, {path}, WindowOrder::random, Split::train, 10000, "1"); };
   };
   expect_user_error(flat((folder / "none").string()), {"none' does not exist"});
   expect_user_error(flat((folder / "*.bin").string()), {"matches no file"});

@@ -15,7 +15,7 @@ namespace {
 
 using Int32s = std::vector<int32_t>;
 
-DataSettings settings_of(const char* data_impl, const char* splits_string = "1") {
+DataSettings settings_of(DataImpl data_impl, const char* splits_string = "1") {
   return {.data_impl = data_impl, .data_prefix = {}, .splits_string = splits_string};
 }
 
@@ -52,7 +52,7 @@ void expect_golden(const Dataset& dataset, const Golden& golden) {
 }
 
 TEST(MockData, SamplesOfTheProxyRun) {
-  const auto train = open_dataset(settings_of("mock", "ignored"), 0, Split::train, 2048, 640, 1234);
+  const auto train = open_dataset(settings_of(DataImpl::mock, "ignored"), 0, Split::train, 2048, 640, 1234);
   EXPECT_EQ(train->size(), 33296);
   EXPECT_EQ(train->vocabulary(), 50257);
   expect_golden(*train, {0, 2811, 1854, 1934326, {36, 194}});
@@ -94,7 +94,7 @@ TEST(MockData, ASmallVocabularyCountsInCircles) {
 }
 
 TEST(LegacyMock, TokensAndTargetsAreIndependentDrawsOfNumpy) {
-  const auto dataset = open_dataset(settings_of("mock_legacy"), 0, Split::train, 2048, 3, 1234);
+  const auto dataset = open_dataset(settings_of(DataImpl::mock_legacy), 0, Split::train, 2048, 3, 1234);
   EXPECT_EQ(dataset->size(), 3);
   EXPECT_EQ(dataset->vocabulary(), 50257);
   const Sample sample = sample_of(*dataset, 0);
@@ -112,32 +112,32 @@ TEST(LegacyMock, AnOddLengthAndALaterSample) {
 }
 
 TEST(MockData, ReadingASampleAllocatesNothing) {
-  for (const char* kind : {"mock", "mock_legacy"}) {
+  for (const DataImpl kind : {DataImpl::mock, DataImpl::mock_legacy}) {
     const auto dataset = open_dataset(settings_of(kind), 0, Split::train, 2048, 100, 1234);
     Int32s tokens(2048), targets(2048);
     const int64_t before = allocation_count;
     for (int64_t i = 0; i < 100; ++i) dataset->sample(i, tokens, targets);
-    EXPECT_EQ(allocation_count, before) << kind;
+    EXPECT_EQ(allocation_count, before) << name_of(kind);
   }
 }
 
 TEST(MockData, MistakesAreNamed) {
-  const auto open = [](const char* kind, int64_t vocabulary, int64_t sequence, uint64_t seed) {
+  const auto open = [](DataImpl kind, int64_t vocabulary, int64_t sequence, uint64_t seed) {
     return [=] { open_dataset(settings_of(kind), vocabulary, Split::train, sequence, 10, seed); };
   };
-  expect_user_error(open("retro", 0, 8, 1), {"model.data.data_impl=retro", "mmap, mock, mock_legacy, text, flat or llmc"});
-  expect_user_error(open("mock", 2, 8, 1), {"model.vocab_size=2", "3 to"});
-  expect_user_error(open("mock", int64_t{1} << 31, 8, 1), {"model.vocab_size=2147483648"});
-  expect_user_error(open("mock_legacy", std::numeric_limits<int64_t>::min(), 8, 1), {"model.vocab_size=-"});
-  expect_user_error(open("mock", 0, 0, 1), {"model.encoder_seq_length=0"});
-  expect_user_error(open("mock", 0, std::numeric_limits<int64_t>::max(), 1), {"model.encoder_seq_length=9223372036854775807"});
-  expect_user_error(open("mock", 0, 8, uint64_t{1} << 32), {"model.seed=4294967296"});
-  expect_user_error(open("mock_legacy", 0, 8, std::numeric_limits<uint64_t>::max()), {"model.seed=18446744073709551615"});
+  expect_user_error(open(DataImpl::mock, 2, 8, 1), {"model.vocab_size=2", "3 to"});
+  expect_user_error(open(DataImpl::mock, int64_t{1} << 31, 8, 1), {"model.vocab_size=2147483648"});
+  expect_user_error(open(DataImpl::mock_legacy, std::numeric_limits<int64_t>::min(), 8, 1), {"model.vocab_size=-"});
+  expect_user_error(open(DataImpl::mock, 0, 0, 1), {"model.encoder_seq_length=0"});
+  expect_user_error(open(DataImpl::mock, 0, std::numeric_limits<int64_t>::max(), 1),
+                    {"model.encoder_seq_length=9223372036854775807"});
+  expect_user_error(open(DataImpl::mock, 0, 8, uint64_t{1} << 32), {"model.seed=4294967296"});
+  expect_user_error(open(DataImpl::mock_legacy, 0, 8, std::numeric_limits<uint64_t>::max()), {"model.seed=18446744073709551615"});
 }
 
 TEST(MockData, ASampleThatDoesNotExistIsABug) {
   Int32s tokens(2048), targets(2048), shorter(2047);
-  for (const char* kind : {"mock", "mock_legacy"}) {
+  for (const DataImpl kind : {DataImpl::mock, DataImpl::mock_legacy}) {
     const auto dataset = open_dataset(settings_of(kind), 0, Split::train, 2048, 10, 1);
     EXPECT_THROW(dataset->sample(-1, tokens, targets), std::logic_error);
     EXPECT_THROW(dataset->sample(dataset->size(), tokens, targets), std::logic_error);

@@ -15,7 +15,7 @@ TEST(DataFingerprintTest, FollowsFilesOfEveryKindOfEntry) {
   folder.write("texts/a.txt", "one");
   folder.write("texts/deeper/b.txt", "two");
   folder.write("vocab.json", "{}");
-  const DataSettings data{.data_impl = "mmap",
+  const DataSettings data{.data_impl = DataImpl::mmap,
                           .data_prefix = {"0.3", folder / "p", "0.7", folder / "texts", folder / "texts/*.txt", folder / "none"}};
   const TokenizerSettings tokenizer{.vocab_file = folder / "vocab.json"};
   const auto rows = data_fingerprint(data, tokenizer);
@@ -39,7 +39,7 @@ TEST(DataFingerprintTest, FollowsFilesOfEveryKindOfEntry) {
 }
 
 TEST(DataFingerprintTest, MockDataHasNoFiles) {
-  EXPECT_TRUE(data_fingerprint({.data_impl = "mock", .data_prefix = {"x"}}, {.vocab_file = "y"}).empty());
+  EXPECT_TRUE(data_fingerprint({.data_impl = DataImpl::mock, .data_prefix = {"x"}}, {.vocab_file = "y"}).empty());
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 DataSettings mmap_settings(Texts prefixes, std::string splits = "80,20,0") {
   DataSettings settings;
-  settings.data_impl = "mmap";
+  settings.data_impl = DataImpl::mmap;
   settings.data_prefix = std::move(prefixes);
   settings.splits_string = std::move(splits);
   return settings;

@@ -227,7 +227,7 @@ TEST_F(PrepareTest, TrainingReadsTheTokensOfEveryVocabulary) {
       some.end_of_document = EndOfDocument::none;
       prepare_data(some, tokenizer, {.stop = [] { return false; }, .tell = [](const std::string&) {}});
       DataSettings data;
-      data.data_impl = flat ? "flat" : "llmc";
+      data.data_impl = flat ? DataImpl::flat : DataImpl::llmc;
       data.data_prefix = {flat ? some.output + "/train.bin" : some.output + "_val_000000.bin"};
       data.splits_string = "1";
       data.window_order = WindowOrder::sequential;

@@ -20,7 +20,7 @@ using Int32s = std::vector<int32_t>;
 using Files = std::vector<std::string>;
 
 DataSettings text_settings(Files files, std::string splits_string = "1") {
-  return {.data_impl = "text", .data_prefix = std::move(files), .splits_string = std::move(splits_string)};
+  return {.data_impl = DataImpl::text, .data_prefix = std::move(files), .splits_string = std::move(splits_string)};
 }
 
 TEST(TextFiles, FilesFoldersAndPatternsInOrder) {

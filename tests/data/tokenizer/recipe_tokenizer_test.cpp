@@ -25,14 +25,14 @@ class RecipeTokenizerTest : public testing::Test {
     text_ = folder_.write("text.txt", "low lower newest low lower newest low lower newest");
   }
 
-  DatasetsBySplit open(const std::string& data_impl, const TokenizerSettings& tokenizer, int64_t vocabulary) const {
+  DatasetsBySplit open(DataImpl data_impl, const TokenizerSettings& tokenizer, int64_t vocabulary) const {
     DatasetRequest request{.vocabulary = vocabulary, .tokenizer = tokenizer, .sequence = 2, .seed = 1, .samples_needed = {}};
     request.samples_needed[0] = 1;
     return open_datasets({.data_impl = data_impl, .data_prefix = {text_}, .splits_string = "1"}, request, [](const auto&) {});
   }
 
   TokenizerSettings pair() const { return {.vocab_file = vocab_, .merge_file = merges_}; }
-  TokenizerSettings hugging_face() const { return {.library = "huggingface", .type = (folder_ / "hf").string()}; }
+  TokenizerSettings hugging_face() const { return {.library = TokenizerLibrary::huggingface, .type = (folder_ / "hf").string()}; }
 
   TemporaryFolder folder_;
   std::string vocab_, merges_, text_;
@@ -41,7 +41,7 @@ class RecipeTokenizerTest : public testing::Test {
 
 TEST_F(RecipeTokenizerTest, IsTheOneThatTheRecipeNames) {
   EXPECT_EQ(named_tokenizer({}).kind, Kind::bytes);
-  EXPECT_EQ(named_tokenizer({.library = "megatron", .type = "GPT2BPETokenizer"}).kind, Kind::bytes);
+  EXPECT_EQ(named_tokenizer({.library = TokenizerLibrary::megatron, .type = "GPT2BPETokenizer"}).kind, Kind::bytes);
   EXPECT_EQ(named_tokenizer({}).open()->vocabulary(), 257);
   const std::string text = "low newest";
   const auto expected = named_tokenizer(pair()).open()->encode(text);
@@ -51,10 +51,10 @@ TEST_F(RecipeTokenizerTest, IsTheOneThatTheRecipeNames) {
 }
 
 TEST_F(RecipeTokenizerTest, WhatIsNotHereIsKnownAndSaid) {
-  const RecipeTokenizer sentencepiece = named_tokenizer({.library = "sentencepiece", .model = "spm.model"});
+  const RecipeTokenizer sentencepiece = named_tokenizer({.library = TokenizerLibrary::sentencepiece, .model = "spm.model"});
   EXPECT_EQ(sentencepiece.kind, Kind::foreign);
   expect_user_error([&] { sentencepiece.open(); }, {"model.tokenizer.model=spm.model", "no such file", "tokenizer.model"});
-  const RecipeTokenizer hub = named_tokenizer({.library = "huggingface", .type = "someone/some-model"});
+  const RecipeTokenizer hub = named_tokenizer({.library = TokenizerLibrary::huggingface, .type = "someone/some-model"});
   EXPECT_EQ(hub.kind, Kind::foreign);
   expect_user_error([&] { hub.open(); }, {"model.tokenizer.type=someone/some-model", "tokenizer.json"});
   expect_user_error([&] { named_tokenizer({.merge_file = merges_}); }, {"model.tokenizer.merge_file=", "vocab_file is missing"});
@@ -66,7 +66,7 @@ TEST_F(RecipeTokenizerTest, WhatIsNotHereIsKnownAndSaid) {
 TEST_F(RecipeTokenizerTest, TextIsReadWithIt) {
   const auto tokenizer = named_tokenizer(pair()).open();
   for (const TokenizerSettings& settings : {pair(), hugging_face()}) {
-    const auto datasets = open("text", settings, 0);
+    const auto datasets = open(DataImpl::text, settings, 0);
     EXPECT_EQ(datasets[0]->vocabulary(), tokens_);
     std::vector<int32_t> tokens(2), targets(2);
     datasets[0]->sample(0, tokens, targets);
@@ -78,14 +78,15 @@ TEST_F(RecipeTokenizerTest, TextIsReadWithIt) {
 }
 
 TEST_F(RecipeTokenizerTest, TheModelMustKnowAllItsTokens) {
-  expect_user_error([&] { open("text", pair(), tokens_ - 1); },
+  expect_user_error([&] { open(DataImpl::text, pair(), tokens_ - 1); },
                     {"model.vocab_size=", "model.tokenizer.vocab_file=" + vocab_, "at least " + std::to_string(tokens_)});
-  EXPECT_EQ(open("text", pair(), tokens_ + 50)[0]->vocabulary(), tokens_ + 50);  // rounded up
+  EXPECT_EQ(open(DataImpl::text, pair(), tokens_ + 50)[0]->vocabulary(), tokens_ + 50);  // rounded up
   // Files of tokens need no tokenizer, but one that is named must suit.
-  expect_user_error([&] { open("mmap", pair(), tokens_ - 1); }, {"model.vocab_size="});
-  expect_user_error([&] { open("mmap", {.library = "huggingface", .type = "someone/some-model"}, 0); },
+  expect_user_error([&] { open(DataImpl::mmap, pair(), tokens_ - 1); }, {"model.vocab_size="});
+  expect_user_error([&] { open(DataImpl::mmap, {.library = TokenizerLibrary::huggingface, .type = "someone/some-model"}, 0); },
                     {"model.vocab_size must be given", "someone/some-model"});
-  expect_user_error([&] { open("mmap", {.library = "huggingface", .type = "someone/some-model"}, 9); }, {text_});  // no .idx
+  expect_user_error([&] { open(DataImpl::mmap, {.library = TokenizerLibrary::huggingface, .type = "someone/some-model"}, 9); },
+                    {text_});  // no .idx
 }
 
 }  // namespace

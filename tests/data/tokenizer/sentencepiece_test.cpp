@@ -110,11 +110,13 @@ TEST(SentencePiece, IsFoundInFoldersAndRecipes) {
   const std::string text = "The quick brown fox";
   const auto expected = load_tokenizer(path_of("bpe_bytes"))->encode(text);
   EXPECT_EQ(load_tokenizer((folder / "llama2").string())->encode(text), expected);
-  const RecipeTokenizer named = named_tokenizer({.library = "sentencepiece", .model = path_of("bpe_bytes")});
+  const RecipeTokenizer named = named_tokenizer({.library = TokenizerLibrary::sentencepiece, .model = path_of("bpe_bytes")});
   EXPECT_EQ(named.kind, RecipeTokenizer::Kind::files);
   EXPECT_EQ(named.open()->encode(text), expected);
   EXPECT_EQ(named.open()->vocabulary(), 460);
-  EXPECT_EQ(named_tokenizer({.library = "huggingface", .type = (folder / "llama2").string()}).open()->encode(text), expected);
+  EXPECT_EQ(
+      named_tokenizer({.library = TokenizerLibrary::huggingface, .type = (folder / "llama2").string()}).open()->encode(text),
+      expected);
 }
 
 TEST(SentencePiece, IsKnownByItsFirstBytes) {
