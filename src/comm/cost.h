@@ -6,13 +6,14 @@
 
 #include "backend/step_log.h"
 #include "comm/communicator.h"
+#include "comm/group_kind.h"
 
 namespace trireme {
 
 // Records calls in a log, if there is one. Groups of one rank are left out, because they exchange nothing.
 class CallLog {
  public:
-  CallLog(const char* group, int size, StepLog* log) : group_(group), log_(size > 1 ? log : nullptr) {}
+  CallLog(GroupKind group, int size, StepLog* log) : group_(name_of(group)), log_(size > 1 ? log : nullptr) {}
   void add(const char* call, Stream stream, const Tensor& from, const Tensor& to, int peer = -1) const {
     if (log_ == nullptr) return;
     log_->add({.kind = RecordKind::collective,
@@ -41,7 +42,7 @@ class CallLog {
 
 class CostCommunicator final : public Communicator {
  public:
-  CostCommunicator(const char* name, int rank, int size, StepLog* log) : rank_(rank), size_(size), calls_(name, size, log) {}
+  CostCommunicator(GroupKind group, int rank, int size, StepLog* log) : rank_(rank), size_(size), calls_(group, size, log) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }

@@ -71,14 +71,15 @@ class ForwardingCommunicator : public Communicator {
   std::unique_ptr<Communicator> inner_;
 };
 
-// Returns the same mesh with each group replaced by wrap(name, group).
+// Returns the same mesh with each group replaced by wrap(kind, group).
 template <class Wrap>
 Mesh with_wrapped_groups(Mesh mesh, const Wrap& wrap) {
-  const auto replace = [&](const char* name, std::unique_ptr<Communicator>& group) {
-    if (group) group = wrap(name, std::move(group));
+  const auto replace = [&](GroupKind kind, std::unique_ptr<Communicator>& group) {
+    if (group) group = wrap(kind, std::move(group));
   };
-  replace("tp", mesh.tp), replace("cp", mesh.cp), replace("dp", mesh.dp), replace("pp", mesh.pp), replace("dp_cp", mesh.dp_cp);
-  replace("embedding", mesh.embedding), replace("world", mesh.world);
+  replace(GroupKind::tp, mesh.tp), replace(GroupKind::cp, mesh.cp), replace(GroupKind::dp, mesh.dp),
+      replace(GroupKind::pp, mesh.pp), replace(GroupKind::dp_cp, mesh.dp_cp);
+  replace(GroupKind::embedding, mesh.embedding), replace(GroupKind::world, mesh.world);
   return mesh;
 }
 

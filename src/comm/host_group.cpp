@@ -50,8 +50,8 @@ const char* name_of(Call::Kind kind) {
 
 }  // namespace
 
-HostGroup::HostGroup(std::string name, int id, std::vector<int> members, Transport& transport, Progress& progress)
-    : name_(std::move(name)), id_(id), members_(std::move(members)), transport_(transport), progress_(progress) {
+HostGroup::HostGroup(GroupKind group, std::vector<int> members, Transport& transport, Progress& progress)
+    : group_(group), members_(std::move(members)), transport_(transport), progress_(progress) {
   CHECK(std::is_sorted(members_.begin(), members_.end()));
   const auto self = std::find(members_.begin(), members_.end(), transport.rank());
   CHECK(self != members_.end());
@@ -110,7 +110,7 @@ void HostGroup::barrier(Stream stream) {
 // Both ends of a channel have the same tag.
 int HostGroup::tag(Stream stream) const {
   const Stream agreed = stream.has_channel() ? Stream::sending(stream.channel()) : stream;
-  return id_ * kTagsOfGroup + static_cast<int>(agreed.number());
+  return id() * kTagsOfGroup + static_cast<int>(agreed.number());
 }
 
 HostGroup::Piece HostGroup::piece(const Tensor& whole, int rank) const {
@@ -245,10 +245,10 @@ Awaited HostGroup::awaited(const Call& call) const {
 
 std::string HostGroup::text(const Call& call) const {
   if (call.kind == Call::Kind::exchange)
-    return fmt::format("exchange of messages in group {} (ranks {})", name_, fmt::join(members_, ", "));
+    return fmt::format("exchange of messages in group {} (ranks {})", name_of(group_), fmt::join(members_, ", "));
   const Tensor& tensor = call.from ? call.from : call.to;
   const std::string what = tensor ? fmt::format(" of {} {}", tensor.shape, trireme::name_of(tensor.dtype)) : "";
-  return fmt::format("{}{} in group {} (ranks {})", name_of(call.kind), what, name_, fmt::join(members_, ", "));
+  return fmt::format("{}{} in group {} (ranks {})", name_of(call.kind), what, name_of(group_), fmt::join(members_, ", "));
 }
 
 }  // namespace trireme

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/group_kind.h"
 #include "comm/progress.h"
 #include "comm/transport.h"
 
@@ -17,9 +18,9 @@ namespace trireme {
 
 class HostGroup final : public Communicator, public CallGroup {
  public:
-  // `members` are ranks of the transport in rising order and include this rank. `id` distinguishes the groups that two ranks
+  // `members` are ranks of the transport in rising order and include this rank. `group` differs between groups that two ranks
   // share.
-  HostGroup(std::string name, int id, std::vector<int> members, Transport& transport, Progress& progress);
+  HostGroup(GroupKind group, std::vector<int> members, Transport& transport, Progress& progress);
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
@@ -33,7 +34,7 @@ class HostGroup final : public Communicator, public CallGroup {
   void barrier(Stream stream) override;
 
   // Called by the progress thread.
-  int id() const override { return id_; }
+  int id() const override { return static_cast<int>(group_); }
   Awaited awaited(const Call& call) const override;
   void start(const Call& call) override;
   bool advance(const Call& call) override;
@@ -60,8 +61,7 @@ class HostGroup final : public Communicator, public CallGroup {
 
   static constexpr int kMaxRanks = 4096;
 
-  const std::string name_;
-  const int id_;
+  const GroupKind group_;
   const std::vector<int> members_;
   int rank_ = 0;
   Transport& transport_;

@@ -21,7 +21,7 @@ std::vector<int> ranks_along(const MeshShape& shape, MeshDirection direction, in
   return ranks;
 }
 
-Mesh Mesh::of(const MeshPlace& place, const MakeGroup& group) {
+Mesh Mesh::of(const MeshPlace& place, const MakeGroup& make_group) {
   const MeshShape& shape = place.shape;
   const int rank = place.rank;
   const auto along = [&](MeshDirection direction) { return ranks_along(shape, direction, rank); };
@@ -29,32 +29,32 @@ Mesh Mesh::of(const MeshPlace& place, const MakeGroup& group) {
   const bool shares = stages.size() > 1 && (rank == stages.front() || rank == stages.back());
   std::vector<int> everybody(static_cast<size_t>(shape.size()));
   std::iota(everybody.begin(), everybody.end(), 0);
-  return {.tp = group("tp", 1, along(MeshDirection::tp)),
-          .cp = group("cp", 2, along(MeshDirection::cp)),
-          .dp = group("dp", 3, along(MeshDirection::dp)),
-          .pp = group("pp", 4, stages),
-          .dp_cp = group("dp_cp", 7, along(MeshDirection::dp_cp)),
-          .embedding = shares ? group("embedding", 5, {stages.front(), stages.back()}) : nullptr,
-          .world = group("world", 6, everybody)};
+  return {.tp = make_group(GroupKind::tp, along(MeshDirection::tp)),
+          .cp = make_group(GroupKind::cp, along(MeshDirection::cp)),
+          .dp = make_group(GroupKind::dp, along(MeshDirection::dp)),
+          .pp = make_group(GroupKind::pp, stages),
+          .dp_cp = make_group(GroupKind::dp_cp, along(MeshDirection::dp_cp)),
+          .embedding = shares ? make_group(GroupKind::embedding, {stages.front(), stages.back()}) : nullptr,
+          .world = make_group(GroupKind::world, everybody)};
 }
 
 Mesh Mesh::solo() {
-  return of({}, [](const char*, int, const std::vector<int>&) { return std::make_unique<SoloCommunicator>(); });
+  return of({}, [](GroupKind, const std::vector<int>&) { return std::make_unique<SoloCommunicator>(); });
 }
 
 Mesh Mesh::of(const MeshShape& shape, World& world) {
   CHECK_EQ(shape.size(), world.size());
   if (world.size() == 1) return solo();
-  return of({shape, world.rank()}, [&](const char* name, int id, std::vector<int> ranks) {
-    return std::make_unique<HostGroup>(name, id, std::move(ranks), world.transport(), world.progress());
+  return of({shape, world.rank()}, [&](GroupKind group, std::vector<int> ranks) {
+    return std::make_unique<HostGroup>(group, std::move(ranks), world.transport(), world.progress());
   });
 }
 
 PaperMesh PaperMesh::of(const MeshPlace& place, StepLog* log) {
   PaperMesh paper;
-  paper.mesh = Mesh::of(place, [&](const char* name, int, const std::vector<int>& ranks) {
+  paper.mesh = Mesh::of(place, [&](GroupKind kind, const std::vector<int>& ranks) {
     const int self = static_cast<int>(std::find(ranks.begin(), ranks.end(), place.rank) - ranks.begin());
-    auto group = std::make_unique<CostCommunicator>(name, self, static_cast<int>(ranks.size()), log);
+    auto group = std::make_unique<CostCommunicator>(kind, self, static_cast<int>(ranks.size()), log);
     paper.groups.push_back(group.get());
     return group;
   });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/step_log.h"
+#include "comm/group_kind.h"
 #include "comm/solo.h"
 #include "comm/world.h"
 
@@ -32,8 +33,8 @@ struct Mesh {
 
   static Mesh solo();
   static Mesh of(const MeshShape& shape, World& world);  // on host memory
-  // Calls `make_group` for each group that contains this rank; each group has its own `id`.
-  using MakeGroup = std::function<std::unique_ptr<Communicator>(const char* name, int id, std::vector<int> ranks)>;
+  // Calls `make_group` for each group that contains this rank.
+  using MakeGroup = std::function<std::unique_ptr<Communicator>(GroupKind group, std::vector<int> ranks)>;
   static Mesh of(const MeshPlace& place, const MakeGroup& make_group);
   int size() const { return tp->size() * cp->size() * dp->size() * pp->size(); }
 };

@@ -32,12 +32,9 @@ Tensor view(NcclUniqueId& id) { return {id.bytes.data(), DType::u8, {std::ssize(
 
 }  // namespace
 
-NcclGroup::NcclGroup(std::string name, int id, std::vector<int> members, std::span<const NcclChannel> channels,
-                     Transport& transport, Progress& progress, NcclSession& session)
-    : name_(name),
-      host_(std::move(name), id, std::move(members), transport, progress),
-      session_(session),
-      nccl_(session.library()) {
+NcclGroup::NcclGroup(GroupKind group, std::vector<int> members, std::span<const NcclChannel> channels, Transport& transport,
+                     Progress& progress, NcclSession& session)
+    : name_(name_of(group)), host_(group, std::move(members), transport, progress), session_(session), nccl_(session.library()) {
   all_ = session_.connect(share_id(), {size(), rank()}, "group " + name_);
   barrier(kCompute);
   session_.synchronize(kCompute, "group_connected");

@@ -22,7 +22,7 @@ inline constexpr NcclChannel kNcclRing[] = {{Channel::ring, 1}, {Channel::ring_g
 class NcclGroup final : public Communicator {
  public:
   // Connects the group. All its ranks must construct their groups in the same order. Ids are sent over the transport.
-  NcclGroup(std::string name, int id, std::vector<int> members, std::span<const NcclChannel> channels, Transport& transport,
+  NcclGroup(GroupKind group, std::vector<int> members, std::span<const NcclChannel> channels, Transport& transport,
             Progress& progress, NcclSession& session);
 
   int rank() const override { return host_.rank(); }

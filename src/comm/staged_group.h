@@ -9,8 +9,8 @@ namespace trireme {
 
 class StagedGroup final : public Communicator, private CallGroup {
  public:
-  StagedGroup(std::string name, int id, std::vector<int> members, Transport& transport, StagedBackend& backend)
-      : host_(std::move(name), id, std::move(members), transport, backend.progress()), backend_(backend) {}
+  StagedGroup(GroupKind group, std::vector<int> members, Transport& transport, StagedBackend& backend)
+      : host_(group, std::move(members), transport, backend.progress()), backend_(backend) {}
 
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }

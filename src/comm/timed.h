@@ -8,15 +8,15 @@ namespace trireme {
 
 class TimedCommunicator final : public ForwardingCommunicator {
  public:
-  TimedCommunicator(const char* name, std::unique_ptr<Communicator> inner, Instruments& instruments, OpTrace& trace)
-      : ForwardingCommunicator(std::move(inner)), name_(name), instruments_(instruments), trace_(trace) {}
+  TimedCommunicator(GroupKind group, std::unique_ptr<Communicator> inner, Instruments& instruments, OpTrace& trace)
+      : ForwardingCommunicator(std::move(inner)), group_(group), instruments_(instruments), trace_(trace) {}
 
  private:
   void before(const Call& call) override {
     if (trace_.tracing() != Tracing::times) return;
     under_way_ = &trace_.add({.kind = TracedCall::Kind::collective,
                               .name = call.name,
-                              .group = name_,
+                              .group = name_of(group_),
                               .stream = call.stream,
                               .bytes = static_cast<double>(call.bytes())});
     instruments_.note_time(call.stream, &under_way_->begin);
@@ -25,7 +25,7 @@ class TimedCommunicator final : public ForwardingCommunicator {
     if (under_way_ != nullptr) instruments_.note_time(call.stream, &std::exchange(under_way_, nullptr)->end);
   }
 
-  const char* name_;
+  GroupKind group_;
   Instruments& instruments_;
   OpTrace& trace_;
   TracedCall* under_way_ = nullptr;  // between before() and after() of a traced call
@@ -33,9 +33,9 @@ class TimedCommunicator final : public ForwardingCommunicator {
 
 // Returns the same mesh with all groups of more than one rank timed.
 inline Mesh timed(Mesh mesh, Instruments& instruments, OpTrace& trace) {
-  return with_wrapped_groups(std::move(mesh), [&](const char* name, std::unique_ptr<Communicator> group) {
+  return with_wrapped_groups(std::move(mesh), [&](GroupKind kind, std::unique_ptr<Communicator> group) {
     if (group->size() == 1) return group;
-    return std::unique_ptr<Communicator>(std::make_unique<TimedCommunicator>(name, std::move(group), instruments, trace));
+    return std::unique_ptr<Communicator>(std::make_unique<TimedCommunicator>(kind, std::move(group), instruments, trace));
   });
 }
 

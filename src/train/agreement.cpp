@@ -5,7 +5,6 @@
 namespace trireme {
 namespace {
 
-constexpr int kGroup = 15;  // the groups of the mesh have smaller numbers
 constexpr int64_t kValues = sizeof(StepVote) / sizeof(double);
 
 }  // namespace
@@ -20,7 +19,7 @@ Agreement::Agreement(World& world) : rank_(world.rank()), votes_(static_cast<siz
   if (world.size() == 1) return;
   std::vector<int> ranks(votes_.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  everybody_ = std::make_unique<HostGroup>("agreement", kGroup, std::move(ranks), world.transport(), world.progress());
+  everybody_ = std::make_unique<HostGroup>(GroupKind::agreement, std::move(ranks), world.transport(), world.progress());
 }
 
 const std::vector<StepVote>& Agreement::exchange(const StepVote& mine) {

@@ -76,13 +76,13 @@ RankMachine::RankMachine(World& world, TrainerSettings settings) : world_(world)
 Mesh RankMachine::connect(const MeshPlace& place) {
   if (!staged_ && !nccl_) return Mesh::of(place.shape, world_);
   CHECK_EQ(place.shape.size(), world_.size());
-  Mesh mesh = Mesh::of(place, [&](const std::string& name, int id, std::vector<int> ranks) -> std::unique_ptr<Communicator> {
+  Mesh mesh = Mesh::of(place, [&](GroupKind group, std::vector<int> ranks) -> std::unique_ptr<Communicator> {
     if (ranks.size() == 1) return std::make_unique<SoloCommunicator>();
-    if (staged_) return std::make_unique<StagedGroup>(name, id, std::move(ranks), world_.transport(), *staged_);
+    if (staged_) return std::make_unique<StagedGroup>(group, std::move(ranks), world_.transport(), *staged_);
     std::span<const NcclChannel> channels;
-    if (name == "pp") channels = kNcclStages;
-    if (name == "cp") channels = kNcclRing;
-    return std::make_unique<NcclGroup>(name, id, std::move(ranks), channels, world_.transport(), world_.progress(), *nccl_);
+    if (group == GroupKind::pp) channels = kNcclStages;
+    if (group == GroupKind::cp) channels = kNcclRing;
+    return std::make_unique<NcclGroup>(group, std::move(ranks), channels, world_.transport(), world_.progress(), *nccl_);
   });
   if (nccl_) nccl_->require_network();
   return mesh;

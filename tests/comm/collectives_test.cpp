@@ -21,7 +21,7 @@ Event now(Progress& progress, Stream stream) { return {"test", stream, progress.
 template <class Work>
 void on_ranks(int ranks, Work work) {
   on_rank_threads(ranks, [&](int, const std::vector<int>& members, Transport& transport, Progress& progress) {
-    HostGroup group("test", 1, members, transport, progress);
+    HostGroup group(GroupKind::tp, members, transport, progress);
     work(group, progress);
     group.barrier(kCompute);
     progress.synchronize(now(progress, kCompute));
@@ -128,7 +128,7 @@ TEST(CollectivesStreams, AStreamWaitsForAnother) {
 TEST(CollectivesTimeout, NamesWhatIsUnderWay) {
   auto transports = LocalTransport::connect(2);
   Progress progress({.timeout = std::chrono::seconds(1)});
-  HostGroup group("dp", 1, {0, 1}, *transports[0], progress);
+  HostGroup group(GroupKind::dp, {0, 1}, *transports[0], progress);
   std::vector<float> values(4);
   group.all_reduce(kDataParallel, view(values), Reduce::sum);  // nobody else comes
   try {

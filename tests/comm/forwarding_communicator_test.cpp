@@ -55,10 +55,10 @@ class Watching final : public ForwardingCommunicator {
 
 TEST(ForwardingCommunicator, PassesEveryCallOnBetweenBeforeAndAfter) {
   StepLog direct, forwarded;
-  CostCommunicator plain("tp", 1, 4, &direct);
+  CostCommunicator plain(GroupKind::tp, 1, 4, &direct);
   call_everything(plain);
   std::vector<std::string> seen;
-  Watching watching(std::make_unique<CostCommunicator>("tp", 1, 4, &forwarded), forwarded, seen);
+  Watching watching(std::make_unique<CostCommunicator>(GroupKind::tp, 1, 4, &forwarded), forwarded, seen);
   EXPECT_EQ(watching.rank(), 1);
   EXPECT_EQ(watching.size(), 4);
   call_everything(watching);
@@ -70,9 +70,9 @@ TEST(ForwardingCommunicator, PassesEveryCallOnBetweenBeforeAndAfter) {
 
 TEST(ForwardingCommunicator, TracedCallsAreThoseOfTheCostCommunicator) {
   StepLog direct, traced;
-  CostCommunicator plain("tp", 1, 4, &direct);
+  CostCommunicator plain(GroupKind::tp, 1, 4, &direct);
   call_everything(plain);
-  TracedCommunicator tracing("tp", std::make_unique<CostCommunicator>("tp", 1, 4, nullptr), traced);
+  TracedCommunicator tracing(GroupKind::tp, std::make_unique<CostCommunicator>(GroupKind::tp, 1, 4, nullptr), traced);
   call_everything(tracing);
   EXPECT_EQ(calls_in(traced), calls_in(direct));
   EXPECT_GT(calls_in(direct).size(), 8U);

@@ -36,7 +36,7 @@ class NcclSessionTest : public testing::Test {
   std::vector<std::unique_ptr<LocalTransport>> transports_ = LocalTransport::connect(2);
   Progress progress_{{.timeout = std::chrono::seconds(1)}};
   FakeDevice device_;
-  HostGroup group_{"dp", 3, {0, 1}, *transports_[0], progress_};
+  HostGroup group_{GroupKind::dp, {0, 1}, *transports_[0], progress_};
   std::unique_ptr<NcclSession> session_;
 };
 

@@ -21,7 +21,7 @@ class Nccl : public testing::Test {
     }
     backend_ = make_cuda_backend();
     session_ = std::make_unique<NcclSession>(*backend_, *backend_->device_streams(), progress_);
-    group_ = std::make_unique<NcclGroup>("tp", 1, std::vector<int>{0}, kNcclStages, *transports_[0], progress_, *session_);
+    group_ = std::make_unique<NcclGroup>(GroupKind::tp, std::vector<int>{0}, kNcclStages, *transports_[0], progress_, *session_);
   }
 
   Tensor upload(const std::vector<float>& values) {

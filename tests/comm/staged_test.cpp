@@ -40,7 +40,7 @@ void on_ranks(int ranks, Work work) {
   on_rank_threads(ranks, [&](int rank, const std::vector<int>& members, Transport& transport, Progress& progress) {
     FakeDevice device(static_cast<uint64_t>(rank));
     StagedBackend backend(device, device, progress);
-    StagedGroup group("test", 1, members, transport, backend);
+    StagedGroup group(GroupKind::tp, members, transport, backend);
     work(group, backend);
     group.barrier(kCompute);
   });
@@ -168,7 +168,7 @@ TEST(StagedTimeout, NamesWhatIsUnderWay) {
   auto progress = std::make_unique<Progress>(Progress::Options{.timeout = std::chrono::seconds(1)});
   FakeDevice device;
   StagedBackend backend(device, device, *progress);
-  StagedGroup group("dp", 1, {0, 1}, *transports[0], backend);
+  StagedGroup group(GroupKind::dp, {0, 1}, *transports[0], backend);
   Values values(backend, std::vector<float>(4));
   waits_for_compute(backend, kDataParallel);
   group.all_reduce(kDataParallel, values.tensor, Reduce::sum);  // nobody else comes

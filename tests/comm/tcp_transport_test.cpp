@@ -208,7 +208,7 @@ TEST(TcpTransportTest, StrangersAreDropped) {
   std::atomic<int> sums = 0;
   const auto add_up = [&](Transport& transport) {
     Progress progress({.timeout = std::chrono::seconds(60)});
-    HostGroup group("test", 1, {0, 1, 2}, transport, progress);
+    HostGroup group(GroupKind::tp, {0, 1, 2}, transport, progress);
     std::vector<float> values(10, 1.0f);
     const Tensor tensor{values.data(), DType::f32, {std::ssize(values)}, Device::host};
     group.all_reduce(kTensorParallel, tensor, Reduce::sum);
@@ -250,7 +250,7 @@ TEST(TcpTransportTest, ARankThatDiesWhileTheyConnectIsNamed) {
 TEST(TcpTransportTest, CollectivesRunOverIt) {
   on_ranks(4, [](Transport& transport) {
     Progress progress({.timeout = std::chrono::seconds(60)});
-    HostGroup group("test", 1, {0, 1, 2, 3}, transport, progress);
+    HostGroup group(GroupKind::tp, {0, 1, 2, 3}, transport, progress);
     std::vector<float> values(100'001, static_cast<float>(transport.rank() + 1));
     const Tensor tensor{values.data(), DType::f32, {std::ssize(values)}, Device::host};
     for (int round = 0; round < 3; ++round) group.all_reduce(kTensorParallel, tensor, Reduce::sum);

@@ -34,8 +34,8 @@ inline std::vector<RankRun> train_staged(const Layout& layout, int steps, const 
   return on_ranks(layout.shape.size(), [&](World& world, RankRun& run) {
     const std::unique_ptr<Backend> device = make_device(world.rank());
     StagedBackend staged(*device, *device->device_streams(), world.progress());
-    Mesh mesh = Mesh::of({layout.shape, world.rank()}, [&](const char* name, int id, std::vector<int> ranks) {
-      return std::make_unique<StagedGroup>(name, id, std::move(ranks), world.transport(), staged);
+    Mesh mesh = Mesh::of({layout.shape, world.rank()}, [&](GroupKind group, std::vector<int> ranks) {
+      return std::make_unique<StagedGroup>(group, std::move(ranks), world.transport(), staged);
     });
     run_engine(layout, steps, world.rank(), std::make_unique<TracedBackend>(staged, run.executed),
                traced(std::move(mesh), run.executed), run);

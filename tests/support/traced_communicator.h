@@ -10,8 +10,8 @@ namespace trireme {
 
 class TracedCommunicator final : public ForwardingCommunicator {
  public:
-  TracedCommunicator(const char* name, std::unique_ptr<Communicator> inner, StepLog& log)
-      : ForwardingCommunicator(std::move(inner)), calls_(name, size(), &log) {}
+  TracedCommunicator(GroupKind group, std::unique_ptr<Communicator> inner, StepLog& log)
+      : ForwardingCommunicator(std::move(inner)), calls_(group, size(), &log) {}
 
  private:
   void before(const Call& call) override {
@@ -26,8 +26,8 @@ class TracedCommunicator final : public ForwardingCommunicator {
 
 // The same mesh with all its groups traced.
 inline Mesh traced(Mesh mesh, StepLog& log) {
-  return with_wrapped_groups(std::move(mesh), [&](const char* name, std::unique_ptr<Communicator> group) {
-    return std::unique_ptr<Communicator>(std::make_unique<TracedCommunicator>(name, std::move(group), log));
+  return with_wrapped_groups(std::move(mesh), [&](GroupKind kind, std::unique_ptr<Communicator> group) {
+    return std::unique_ptr<Communicator>(std::make_unique<TracedCommunicator>(kind, std::move(group), log));
   });
 }
 
