@@ -1,18 +1,16 @@
 #include "train/agreement.h"
 
 #include <numeric>
+#include <type_traits>
 
 namespace trireme {
-namespace {
 
-constexpr int64_t kValues = sizeof(StepVote) / sizeof(double);
-
-}  // namespace
+static_assert(std::is_trivially_copyable_v<StepVote>);  // votes travel as bytes
 
 int64_t total_targets(const std::vector<StepVote>& votes) {
-  double total = 0;  // exact: far below 2^53
+  int64_t total = 0;
   for (const StepVote& vote : votes) total += vote.targets;
-  return static_cast<int64_t>(total);
+  return total;
 }
 
 Agreement::Agreement(World& world) : rank_(world.rank()), votes_(static_cast<size_t>(world.size())) {
@@ -25,7 +23,7 @@ Agreement::Agreement(World& world) : rank_(world.rank()), votes_(static_cast<siz
 const std::vector<StepVote>& Agreement::exchange(const StepVote& mine) {
   votes_[static_cast<size_t>(rank_)] = mine;
   if (everybody_ == nullptr) return votes_;
-  const Tensor all{votes_.data(), DType::f64, {std::ssize(votes_), kValues}, Device::host};
+  const Tensor all{votes_.data(), DType::u8, {std::ssize(votes_), int64_t{sizeof(StepVote)}}, Device::host};
   everybody_->all_gather(kCompute, all.rows(rank_, 1), all);
   return votes_;
 }

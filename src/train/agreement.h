@@ -11,9 +11,10 @@
 namespace trireme {
 
 struct StepVote {
-  double targets = 0;      // unmasked, of the samples that this rank counts
-  double signal = 0;       // the number of the signal that asked it to stop; 0: none
-  double out_of_time = 0;  // 1: trainer.max_time is over
+  int64_t targets = 0;       // unmasked, of the samples that this rank counts
+  int signal = 0;            // the number of the signal that asked it to stop; 0: none
+  bool out_of_time = false;  // trainer.max_time is over
+  bool operator==(const StepVote&) const = default;
 };
 
 int64_t total_targets(const std::vector<StepVote>& votes);

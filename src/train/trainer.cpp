@@ -52,7 +52,7 @@ RunOutcome Trainer::train_to_the_end(const StopSignal& stop) {
   const size_t ahead = setup_.backend.runs_ahead() ? 1 : 0;
   while (state_.step < settings_.trainer.max_steps) {
     const bool out_of_time = limit > 0 && watch.seconds() >= limit;
-    const auto reason = start_one_step({.signal = static_cast<double>(stop.number()), .out_of_time = out_of_time ? 1.0 : 0.0});
+    const auto reason = start_one_step({.signal = stop.number(), .out_of_time = out_of_time});
     const bool validates = due(settings_.trainer.val_check_interval),
                saves = due(settings_.exp_manager.checkpoint.every_n_train_steps);
     const bool watched = !started_.empty() && started_.back().profiled;  // its time is its own
@@ -74,7 +74,7 @@ std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
                 micro_batches = setup_.micro_batches_of(global_batch);
   const double waited_before = state_.loader->waited().seconds;
   const int64_t own_targets = state_.loader->upcoming_targets(micro_batches);
-  vote.targets = setup_.counts_targets() ? static_cast<double>(own_targets) : 0;
+  vote.targets = setup_.counts_targets() ? own_targets : 0;
   const std::vector<StepVote>& votes = setup_.agreement.exchange(vote);
   if (const std::optional<RunOutcome> reason = reason_to_stop(votes)) return reason;
   const StepInput input{.learning_rate = learning_rate(model_.optim, settings_.trainer.max_steps, state_.step),
@@ -98,12 +98,12 @@ std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
 
 std::optional<RunOutcome> Trainer::reason_to_stop(const std::vector<StepVote>& votes) {
   for (size_t rank = 0; rank < votes.size(); ++rank)
-    if (const int signal = static_cast<int>(votes[rank].signal); signal != 0) {
+    if (const int signal = votes[rank].signal; signal != 0) {
       const std::string where = votes.size() > 1 ? fmt::format(" on rank {}", rank) : "";
       logs_.say(fmt::format("{}{}: saving and leaving; start again with --resume to continue", signal_name(signal), where));
       return RunOutcome::stopped_by_signal;
     }
-  if (votes[0].out_of_time == 0) return std::nullopt;  // the clock of rank 0 decides
+  if (!votes[0].out_of_time) return std::nullopt;  // the clock of rank 0 decides
   logs_.say(fmt::format("trainer.max_time is over after {} steps", state_.step));
   return RunOutcome::out_of_time;
 }
