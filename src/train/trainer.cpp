@@ -161,7 +161,7 @@ void Trainer::validate() {
   };
   const double loss_sum =
       state_.engine->evaluate({.micro_batches = setup_.micro_batches_of(batches * model_.global_batch_size), .batch = next});
-  const auto& votes = setup_.agreement.exchange({.targets = setup_.counts_targets() ? static_cast<double>(targets) : 0});
+  const auto& votes = setup_.agreement.exchange({.targets = setup_.counts_targets() ? targets : 0});
   const double loss = loss_sum / static_cast<double>(total_targets(votes));
   state_.validation_loss = record_.validation_loss = loss;
   logs_.telemetry().validation({.steps_done = state_.step, .loss = loss, .batches = batches, .seconds = watch.seconds()});

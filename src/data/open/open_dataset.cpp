@@ -47,16 +47,10 @@ std::unique_ptr<Dataset> open_text(const DataSettings& settings, const Tokenizer
                      *request.samples_needed[static_cast<size_t>(split)], request.seed);
 }
 
-<<<<<<< HEAD:src/data/open/open_dataset.cpp
 // Returns the tokenizer of a recipe, checked against its model. Returns null for mock data, and if it is not needed and cannot be
 // read.
-std::unique_ptr<Tokenizer> open_tokenizer(DataKind kind, const DatasetRequest& request) {
-  if (kind == DataKind::mock || kind == DataKind::mock_legacy) return nullptr;
-=======
-// The tokenizer of a recipe, which must suit its model. None for mock data, and where it is not needed and cannot be read.
 std::unique_ptr<Tokenizer> open_tokenizer(DataImpl kind, const DatasetRequest& request) {
   if (kind == DataImpl::mock || kind == DataImpl::mock_legacy) return nullptr;
->>>>>>> c5900e3 (config: make data_impl, optimizer, schedule and tokenizer library enums):src/data/open_dataset.cpp
   const RecipeTokenizer named = named_tokenizer(request.tokenizer);
   if (kind != DataImpl::text && named.kind != RecipeTokenizer::Kind::files) return nullptr;
   std::unique_ptr<Tokenizer> tokenizer = named.open();
