@@ -16,6 +16,7 @@ void require(bool condition) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace trireme;
   using namespace trireme::prepare;
   const std::vector<char> line(data, data + size);  // exactly as long as the line, for the sanitizer
   static const JsonLineReader reader("text");
