@@ -166,9 +166,9 @@ void RunSetup::start_tuning() const {
 RunFolder RunSetup::choose_folder() const {
   const ExpManagerSettings& logs = settings.exp_manager;
   if (!is_first()) return RunFolder::shared(control.share("run folder", ""));
-  RunFolder folder = RunFolder::choose(logs, logs.resume_if_exists ? Resume::yes : Resume::no);
-  control.share("run folder", folder.path().string());
-  return folder;
+  RunFolder chosen = RunFolder::choose(logs, logs.resume_if_exists ? Resume::yes : Resume::no);
+  control.share("run folder", chosen.path().string());
+  return chosen;
 }
 
 void RunSetup::claim_folder() {
@@ -214,13 +214,13 @@ void RunSetup::open_data() {
   // What the first rank indexes the others find.
   const bool is_cached = model.data.data_impl == DataImpl::mmap;
   if (is_cached && !is_first()) control.share("data", "");
-  const DatasetRequest request = training_request(settings);
-  const int64_t samples = *request.samples_needed[static_cast<size_t>(Split::train)];
+  const DatasetRequest wanted = training_request(settings);
+  const int64_t samples = *wanted.samples_needed[static_cast<size_t>(Split::train)];
   constexpr int64_t kManySamples = 5'000'000;
   if (samples > kManySamples)
     tell(Severity::info, fmt::format("indexing {} training samples; fewer trainer.max_steps start sooner",
                                      format_count(static_cast<double>(samples))));
-  DatasetsBySplit datasets = open_datasets(model.data, request, [&](const std::string& line) { tell(Severity::warning, line); });
+  DatasetsBySplit datasets = open_datasets(model.data, wanted, [&](const std::string& line) { tell(Severity::warning, line); });
   documents = document_rules(model.data, model.tokenizer, model.vocab_size);
   train_data = std::move(datasets[static_cast<size_t>(Split::train)]);
   validation_data = std::move(datasets[static_cast<size_t>(Split::validation)]);
