@@ -88,7 +88,7 @@ std::vector<Row<ExpManagerSettings>> exp_manager_rows() {
       boolean("use_datetime_version", &S::use_datetime_version,
               "call a new folder by the time; false: version_0, version_1, ..."),
       boolean("resume_if_exists", &S::resume_if_exists, "go on from the last checkpoint of the folder"),
-      boolean("resume_ignore_no_checkpoint", &S::resume_ignore_no_checkpoint, "start anew if there is no checkpoint to resume"),
+      boolean("resume_ignore_no_checkpoint", &S::resume_ignore_no_checkpoint, "start over if there is no checkpoint to resume"),
       text("resume_from_checkpoint", &S::resume_from_checkpoint, "", "checkpoint of another run to start from"),
       boolean("create_checkpoint_callback", &S::create_checkpoint_callback, "save checkpoints"),
       boolean("create_dllogger_logger", &S::create_dllogger_logger, "write dllogger.json"),

@@ -87,7 +87,7 @@ TEST_F(ParallelMeetingSlow, WhoWaitsSaysForWhomAndNotForLong) {
   const auto start = std::chrono::steady_clock::now();
   const std::string output = run_both(fmt::format("{} {} {}", rank_of(1, 2, port), TRIREME_BINARY, impatient),
                                       fmt::format("{} {} {}", rank_of(0, 3, other_port), TRIREME_BINARY, impatient));
-  EXPECT_TRUE(contains(output, fmt::format("rank 1 is waiting for rank 0 at 127.0.0.1, port {}: nobody answers", port)));
+  EXPECT_TRUE(contains(output, fmt::format("rank 1 is waiting for rank 0 at 127.0.0.1, port {}: no process answers", port)));
   EXPECT_TRUE(contains(output, "trireme: rank 1 waited 3 s for rank 0"));
   EXPECT_TRUE(contains(output, "waiting for ranks 1-2 of 3; rank 0 listens at "));
   EXPECT_TRUE(contains(output, "trireme: waited 3 s for ranks 1-2 of 3"));

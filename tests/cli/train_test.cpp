@@ -84,14 +84,14 @@ TEST_F(TrainTest, GoesOnInFp8AndBack) {
   const auto begun = run_program(train("run", small + "trainer.max_steps=4 model.fp8=true --resume --changed"));
   ASSERT_EQ(begun.status, 0) << begun.output;
   EXPECT_TRUE(contains(begun.output, "resumed from step 2"));
-  EXPECT_TRUE(contains(begun.output, "FP8 scales start anew"));
+  EXPECT_TRUE(contains(begun.output, "FP8 scales are reset"));
   const auto on = run_program(train("run", small + "trainer.max_steps=6 model.fp8=true --resume --changed"));
   ASSERT_EQ(on.status, 0) << on.output;
-  EXPECT_FALSE(contains(on.output, "FP8 scales start anew"));
+  EXPECT_FALSE(contains(on.output, "FP8 scales are reset"));
   const auto other =
       run_program(train("run", small + "trainer.max_steps=8 model.fp8=true model.fp8_lm_head=true --resume --changed"));
   ASSERT_EQ(other.status, 0) << other.output;
-  EXPECT_TRUE(contains(other.output, "FP8 scales start anew"));
+  EXPECT_TRUE(contains(other.output, "FP8 scales are reset"));
   const auto back = run_program(train("run", small + "trainer.max_steps=10 --resume --changed"));
   ASSERT_EQ(back.status, 0) << back.output;
   EXPECT_TRUE(contains(back.output, "resumed from step 8"));

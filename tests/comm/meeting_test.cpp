@@ -218,7 +218,8 @@ TEST_F(MeetingSlow, WhoWaitsSaysForWhom) {
 TEST_F(MeetingSlow, WithoutRank0ItIsNamed) {
   const Ending ending = meet_as(where(1, 2), {.timeout = seconds(3), .facts = {}, .notice = {}});
   EXPECT_EQ(ending.status, 1);
-  EXPECT_TRUE(contains(ending.line, fmt::format("s for rank 0 at 127.0.0.1, port {}: nobody answers", ports_[0]))) << ending.line;
+  EXPECT_TRUE(contains(ending.line, fmt::format("s for rank 0 at 127.0.0.1, port {}: no process answers", ports_[0])))
+      << ending.line;
   ASSERT_EQ(notices_[1].size(), 1u);
   EXPECT_TRUE(contains(notices_[1][0], "rank 1 is waiting for rank 0 at 127.0.0.1, port ")) << notices_[1][0];
 }
