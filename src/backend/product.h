@@ -24,8 +24,8 @@ struct Product {
   DType a = DType::bf16, b = DType::bf16, out = DType::bf16;
   Epilogue epilogue = Epilogue::none;
   Sums sums = Sums::precise;
-  uint32_t alignment = 16;  // smallest alignment of all operands, in bytes
-  auto operator<=>(const Product&) const = default;
+  uint32_t alignment = 16;                           // smallest alignment of all operands, in bytes
+  auto operator<=>(const Product&) const = default;  // NOLINT(modernize-use-nullptr): false positive in generated code
 };
 
 // The number of thread blocks of a GEMM with so many rows and columns, one per tile of the library's most common tile size.

@@ -19,7 +19,7 @@ struct WorkKey {
   int64_t chunk = 0;
   std::array<int64_t, 4> slots{};  // per ring, the memory it uses (model/slots.h)
 
-  auto operator<=>(const WorkKey&) const = default;
+  auto operator<=>(const WorkKey&) const = default;  // NOLINT(modernize-use-nullptr): false positive in generated code
 };
 
 }  // namespace trireme

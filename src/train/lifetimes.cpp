@@ -6,10 +6,12 @@ namespace trireme {
 namespace {
 
 // The address of a tensor says which one it is: its number, and below that the offset within it. Numbers start at 1, because
-// tensors without an address are none of ours.
+// tensors without an address are not the step's.
 constexpr int kOffsetBits = 40;
 
-void* address_of(size_t number) { return reinterpret_cast<void*>((number + 1) << kOffsetBits); }
+void* address_of(size_t number) {
+  return reinterpret_cast<void*>((number + 1) << kOffsetBits);  // NOLINT(performance-no-int-to-ptr): never dereferenced
+}
 size_t number_at(const void* address) { return (reinterpret_cast<uintptr_t>(address) >> kOffsetBits) - 1; }
 bool is_whole(const Tensor& tensor) {
   return (reinterpret_cast<uintptr_t>(tensor.data) & ((uintptr_t{1} << kOffsetBits) - 1)) == 0;

@@ -30,8 +30,8 @@ class StepMemory : public TensorSource {
 
 struct TensorKey {
   ActionKind taken_in = ActionKind::forward;
-  size_t number = 0;  // among the tensors that the action takes
-  auto operator<=>(const TensorKey&) const = default;
+  size_t number = 0;                                   // among the tensors that the action takes
+  auto operator<=>(const TensorKey&) const = default;  // NOLINT(modernize-use-nullptr): false positive in generated code
 };
 
 struct Lifetime {

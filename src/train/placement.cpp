@@ -270,7 +270,9 @@ void lay_out_rings(const std::vector<RecordedAction>& actions, const std::vector
   plan.rings.resize(slots.size());
   for (size_t chunk = 0; chunk < slots.size(); ++chunk) {
     std::array<RingPlan, kRings>& rings = plan.rings[chunk];
-    for (auto& [key, crossing] : crossings[chunk]) {
+    for (auto& entry : crossings[chunk]) {
+      const TensorKey& key = entry.first;
+      Crossing& crossing = entry.second;
       const auto action = std::ranges::find_if(actions, [&](const RecordedAction& each) {
         return each.kind == key.taken_in && each.chunk == static_cast<int64_t>(chunk);
       });
@@ -343,7 +345,7 @@ void PlannedMemory::begin(const Action& action) {
 Tensor PlannedMemory::take(const char* name, const Shape& shape, DType dtype) {
   CHECK(action_ != nullptr && next_ < action_->tensors.size());
   const PlannedTensor& planned = action_->tensors[next_++];
-  CHECK(planned.tensor == TakenTensor(name, shape, dtype));  // the plan is of another step
+  CHECK(planned.tensor == (TakenTensor{name, shape, dtype}));  // the plan is of another step
   Tensor tensor{.data = nullptr, .dtype = dtype, .shape = shape, .device = block_.device};
   if (planned.place.offset != TensorPlace::kNowhere)
     tensor.data = static_cast<char*>(block_.data) + plan_.address(planned.place, action_->chunk, slots_);
