@@ -31,21 +31,6 @@ const char* name_of(const Pipeline& pipeline) {
   return "forward only";
 }
 
-const char* name_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::forward:
-      return "forward";
-    case ActionKind::backward:
-      return "backward";
-    case ActionKind::backward_input:
-      return "backward_input";
-    case ActionKind::backward_weight:
-      return "backward_weight";
-    default:
-      return "message";
-  }
-}
-
 // Returns f3, b3 or w3: forward, backward or wgrad of micro-batch 3. With several chunks a letter names the chunk.
 std::string label(const Pipeline& pipeline, const Action& action) {
   const char kind = action.kind == ActionKind::forward ? 'f' : action.kind == ActionKind::backward_weight ? 'w' : 'b';

@@ -286,7 +286,7 @@ void add_train_command(CLI::App& app, int& status) {
                     "measure the speed: mock data, no validation, no checkpoints, at most 50 steps unless trainer.max_steps is "
                     "given; ends with a table and benchmark.json");
   command->add_flag("--mllog", arguments->mllog, "also write mllog.txt, the log lines of MLPerf");
-  command->add_flag("--json", arguments->json, "print the summary at the end as JSON");
+  command->add_flag("--json", arguments->json, "print the summary at the end as JSON; with --dry-run the memory plan");
   command->add_flag("--trace-ops", arguments->trace_ops,
                     "trace a few steps op by op: ends with a table of where their time went, and a Chrome trace of each rank");
   command->add_flag(

@@ -11,21 +11,6 @@
 namespace trireme {
 namespace {
 
-const char* name_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::forward:
-      return "forward";
-    case ActionKind::backward:
-      return "backward";
-    case ActionKind::backward_input:
-      return "backward (dgrad)";
-    case ActionKind::backward_weight:
-      return "backward (wgrad)";
-    default:
-      return "evaluation";
-  }
-}
-
 // How the bytes in use change while an action runs, given those that are in use when it begins.
 class ActionCourse {
  public:

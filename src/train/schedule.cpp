@@ -178,6 +178,30 @@ void assign_slots(std::vector<Action>& list, const Pipeline& p) {
 
 }  // namespace
 
+const char* name_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::receive_forward:
+      return "receive_forward";
+    case ActionKind::forward:
+      return "forward";
+    case ActionKind::forward_only:
+      return "forward_only";
+    case ActionKind::send_forward:
+      return "send_forward";
+    case ActionKind::receive_backward:
+      return "receive_backward";
+    case ActionKind::backward:
+      return "backward";
+    case ActionKind::backward_input:
+      return "backward_input";
+    case ActionKind::backward_weight:
+      return "backward_weight";
+    case ActionKind::send_backward:
+      return "send_backward";
+  }
+  CHECK_NEVER("unknown action");
+}
+
 std::vector<Action> make_schedule(const Pipeline& pipeline, int64_t stage) {
   CHECK(stage >= 0 && stage < pipeline.stages && pipeline.micro_batches > 0 && pipeline.chunks > 0);
   std::vector<Action> list = with_messages(computations(pipeline, stage), pipeline, stage);

@@ -31,6 +31,8 @@ enum class ActionKind : uint8_t {
   send_backward
 };
 
+const char* name_of(ActionKind kind);  // "backward_input"
+
 constexpr bool is_compute(ActionKind kind) {
   return kind == ActionKind::forward || kind == ActionKind::forward_only || kind == ActionKind::backward ||
          kind == ActionKind::backward_input || kind == ActionKind::backward_weight;

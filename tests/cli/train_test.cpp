@@ -44,6 +44,21 @@ TEST_F(TrainTest, OnlyTheSameModelIsResumed) {
   EXPECT_EQ(run_program(train("run", "trainer.max_steps=4 --resume")).status, 0) << "nothing is left to do";
 }
 
+// As a drawing and as numbers, without making anything.
+TEST_F(TrainTest, ADryRunShowsMemoryOverTheStep) {
+  const auto text = run_program(train("run", "--dry-run"));
+  EXPECT_EQ(text.status, 0) << text.output;
+  EXPECT_TRUE(contains(text.output, "\nin use  "));
+  EXPECT_TRUE(contains(text.output, " of micro-batch 0: "));
+  const auto numbers = run_shell(std::string(TRIREME_BINARY) + " " + train("run", "--dry-run --json") + " 2>/dev/null");
+  ASSERT_EQ(numbers.status, 0) << numbers.output;
+  const auto memory = nlohmann::json::parse(numbers.output)["memory"];
+  EXPECT_LE(memory["step"]["peak"], memory["total"]);
+  EXPECT_FALSE(memory["step"]["over_step"].empty());
+  EXPECT_FALSE(memory["step"]["at_peak"].empty());
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
 TEST_F(TrainTest, HeadsThatAreTooWideAreRefused) {
   const auto refused = [&](const std::string& change, const std::string& part) {
     const auto result = run_program(train("run", change));
