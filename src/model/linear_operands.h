@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// What is needed to make the output of a norm again: what its forward left behind.
+// The operands for computing the output of a norm again: its parameters, and the sum and statistics that forward saved.
 struct NormAgain {
   NormKind kind = NormKind::layernorm;
   float epsilon = 0;
@@ -29,23 +29,23 @@ class LinearOperands {
   LinearOperands(Backend& backend, TensorSource& memory, const Options& options)
       : backend_(backend), memory_(memory), options_(options) {}
 
-  // `wide` with the copies that its readers want, for the op that writes it to fill. With FP8 copies, `wide` itself holds nothing
-  // afterwards unless it is kept.
+  // Return `wide` with memory for the FP8 copies that its readers want; the op that writes the operand fills them. With copies,
+  // `wide` itself holds nothing afterwards unless it is kept.
   Operand input(LinearSite site, const Tensor& wide, Wide keep = Wide::scratch) const;
   Operand wgrad_input(LinearSite site, const Tensor& wide) const;
   Operand output_grad(LinearSite site, const Tensor& wide, Wide keep = Wide::scratch) const;
 
-  // The same of a tensor that is written already, as a matrix.
+  // Return the same for a tensor that is already written, as a matrix, with the copies filled.
   Operand quantized_input(LinearSite site, const Tensor& wide) const;
   Operand quantized_wgrad_input(LinearSite site, const Tensor& wide) const;
   Operand quantized_output_grad(LinearSite site, const Tensor& wide) const;
-  // Of a matrix that is the input of a GEMM and of its wgrad in the same pass.
+  // For a matrix that a GEMM and its wgrad read in the same pass.
   Operand quantized_for_both(LinearSite site, const Tensor& wide) const;
 
-  // The input of a column-parallel layer again, for wgrad: equal bits.
+  // Computes the input of a column-parallel layer again, for wgrad: equal bits.
   Operand normed_again(LinearSite site, const char* name, const NormAgain& norm) const;
 
-  // Whether inputs are still there in backward. If not, wgrad_input makes them again.
+  // Whether forward keeps the inputs for backward. If not, backward computes them again into wgrad_input().
   bool keeps_inputs() const { return options_.fp8 == nullptr; }
 
  protected:
@@ -60,7 +60,7 @@ class LinearOperands {
   Operand with_copies(const Tensor& wide, DType dtype, Copies which, Wide keep) const;
   Operand input_copies(LinearSite site, const Tensor& wide, Copies which, Wide keep) const;
   Operand output_grad_copies(LinearSite site, const Tensor& wide, Wide keep) const;
-  Operand filled(const Operand& operand) const;
+  Operand filled(const Operand& operand) const;  // runs Quantise
   bool is_cut_input(LinearSite site) const { return cuts_rows() && site.is_column_parallel(); }
   bool is_cut_output_grad(LinearSite site) const { return cuts_rows() && !site.is_column_parallel(); }
 

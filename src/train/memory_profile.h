@@ -26,7 +26,7 @@ struct MemoryProfile {
 
 MemoryProfile profile_memory(const MemoryPlan& plan);  // of the recorded step
 
-// Two lines: "in use  ▁▂▅▇█▇▅▂▁" and "peak    62.5 GiB in backward of micro-batch 3: parameters 10.5 GiB, 84 qkv 5.9 GiB, ...".
+// Two lines: "in use  ▁▂▅▇█▇▅▂▁" and "peak    62.5 GiB in backward of micro-batch 3: 84 qkv 5.9 GiB, ...".
 std::string text_of(const MemoryProfile& profile);
 nlohmann::ordered_json json_of(const MemoryProfile& profile);
 
