@@ -4,7 +4,7 @@ and memory, and of ours where the time of a step goes, op by op, from a run of i
 
   bench/gpu/compare.py                                        all cases in bf16 and FP8, three rounds; writes a report
   bench/gpu/compare.py --cases 126m:16:4,1.3b:8:4 --precisions bf16 --rounds 1 --no-trace-ops
-  bench/gpu/compare.py --tune                                 compare plans of our products in steps first, as `trireme train --tune` does
+  bench/gpu/compare.py --tune                                 compare GEMM algorithms in steps first, as `trireme train --tune` does
 
 A case is MODEL:MICRO_BATCH:ACCUMULATION. The Python that runs the peer needs torch; this script needs only the standard library.
 """
@@ -67,7 +67,7 @@ def train(arguments, case, precision, log, *options):
 
 
 def tune(arguments, log):
-    """Compares plans of products in the steps of runs of their own; later runs find the best in the cache."""
+    """Compares GEMM algorithms in the steps of runs of their own; later runs find the best in the cache."""
     for case in arguments.cases:
         model, micro_batch, _ = case.split(':')
         for precision in arguments.precisions:
@@ -167,7 +167,7 @@ def arguments_of(command_line):
     parser.add_argument('--modes', type=words, default=MODES, help=f'of the peer; default {",".join(MODES)}')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--steps', type=int, default=20, help='timed steps of a run')
-    parser.add_argument('--tune', action='store_true', help='let trireme compare plans of products in steps before anything is timed')
+    parser.add_argument('--tune', action='store_true', help='let trireme compare GEMM algorithms in steps before anything is timed')
     parser.add_argument('--trace-ops', action=argparse.BooleanOptionalAction, default=True, help='where the time of our steps goes')
     parser.add_argument('--trireme', type=Path, default=ROOT / 'build/trireme')
     parser.add_argument('--peer', type=Path, default=ROOT / 'bench/peers/torch_gpt.py', help='the PyTorch program')

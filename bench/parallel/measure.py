@@ -38,7 +38,7 @@ CASES = {
     'one': ('one rank', 1, []),
     'pair': ('two runs of one rank beside each other: what the second core gives', 1, []),
     'tp2': ('tensor parallel', 2, TP2),
-    'tp2-pieces': ('tensor parallel, in pieces that overlap with products', 2, TP2 + ['model.ub_tp_comm_overlap=true']),
+    'tp2-pieces': ('tensor parallel, in pieces that overlap with GEMMs', 2, TP2 + ['model.ub_tp_comm_overlap=true']),
     'sp2': ('tensor and sequence parallel', 2, SP2),
     'pp2-1f1b': ('pipeline, 1F1B', 2, PP2 + ['model.overlap_p2p_comm=false']),
     'pp2-1f1b-overlap': ('pipeline, 1F1B, messages overlapped', 2, PP2 + ['model.overlap_p2p_comm=true']),

@@ -22,21 +22,21 @@ CASES = {  # layers, width, heads, sequence
 
 class Fp8Linear(torch.autograd.Function):
     @staticmethod
-    def quantise(t, dtype, top):
+    def quantize(t, dtype, top):
         scale = top / t.abs().amax().float().clamp(min=1e-12)
         return (t * scale).to(dtype), 1 / scale
 
     @staticmethod
     def forward(ctx, x, w):
-        xq, xs = Fp8Linear.quantise(x, torch.float8_e4m3fn, 448.)
-        wq, ws = Fp8Linear.quantise(w, torch.float8_e4m3fn, 448.)
+        xq, xs = Fp8Linear.quantize(x, torch.float8_e4m3fn, 448.)
+        wq, ws = Fp8Linear.quantize(w, torch.float8_e4m3fn, 448.)
         ctx.save_for_backward(xq, xs, wq, ws)
         return torch._scaled_mm(xq, wq.t(), scale_a=xs, scale_b=ws, out_dtype=torch.bfloat16, use_fast_accum=True)
 
     @staticmethod
     def backward(ctx, g):
         xq, xs, wq, ws = ctx.saved_tensors
-        gq, gs = Fp8Linear.quantise(g, torch.float8_e5m2, 57344.)
+        gq, gs = Fp8Linear.quantize(g, torch.float8_e5m2, 57344.)
         dx = torch._scaled_mm(gq, wq.t().contiguous().t(), scale_a=gs, scale_b=ws, out_dtype=torch.bfloat16)
         dw = torch._scaled_mm(gq.t().contiguous(), xq.t().contiguous().t(), scale_a=gs, scale_b=xs, out_dtype=torch.bfloat16)
         return dx, dw

@@ -94,12 +94,12 @@ class Backend : public OpQueue, public Instruments, public StreamEvents, public 
 
   // Whether the host is ahead of the ops that it enqueues, so that reading a result means waiting.
   virtual bool runs_ahead() const { return false; }
-  // Rows from which on a product is as fast as it gets here: the loss head works on no more at a time.
+  // The rows at which a GEMM reaches its full speed: the loss head works on no more at a time.
   virtual int64_t full_speed_rows() const { return 2048; }
-  // Whether a product of so many rows and columns leaves parts of the device idle, so that a second stream of ops, that of the
-  // weight products, goes on there. Never where ops run one at a time.
+  // Whether a GEMM of this many rows and columns leaves parts of the device idle, so that a second stream of ops, wgrad,
+  // overlaps with it. Never where ops run one at a time.
   virtual bool has_room_for_wgrad(int64_t /*rows*/, int64_t /*columns*/) const { return false; }
-  // The most products of this dtype could reach here, for backends that have to find out; 0 where it is not known.
+  // The FLOP/s that a large GEMM of this dtype reaches, for backends that measure it; 0 if unknown.
   virtual double measure_peak_tflops(DType) { return 0; }
   virtual bool has_fp8() const { return false; }          // whether operands may have FP8 copies
   virtual std::string device_name() const { return ""; }  // as its driver calls it

@@ -57,11 +57,11 @@ void make_copies(const Operand& x, const Value& value) {
 
 }  // namespace
 
-void quantise_on_host(const Quantise& op) {
+void quantize_on_host(const Quantize& op) {
   make_copies(op.x, [&](int64_t i) { return element(op.x.tensor, i); });
 }
 
-void quantise_norm_on_host(const QuantiseNorm& op) {
+void quantize_norm_on_host(const QuantizeNorm& op) {
   const int64_t C = op.out.shape()[1];
   const float offset = op.kind == NormKind::layernorm1p ? 1.0f : 0.0f;
   CHECK_EQ(op.sum.shape, op.out.shape());

@@ -5,13 +5,13 @@
 
 namespace trireme {
 
-void quantise_on_host(const Quantise& op);
-void quantise_norm_on_host(const QuantiseNorm& op);
+void quantize_on_host(const Quantize& op);
+void quantize_norm_on_host(const QuantizeNorm& op);
 void update_scales_on_host(const UpdateScales& op);
 
 // Fills the FP8 copies of an operand that an op has written, if it has any.
 inline void fill_copies_on_host(const Operand& written) {
-  if (written.fp8) quantise_on_host({.x = written});
+  if (written.fp8) quantize_on_host({.x = written});
 }
 
 }  // namespace trireme

@@ -40,7 +40,7 @@ double covered(const std::vector<Interval>& intervals) {
 
 std::string stream_name(Stream stream) {
   static constexpr std::array<const char*, kStreams> kNames = {
-      "compute",      "tensor parallel", "data parallel",    "copies",           "weight products",
+      "compute",      "tensor parallel", "data parallel",    "copies",           "wgrad",
       "send forward", "receive forward", "send backward",    "receive backward", "ring send",
       "ring receive", "ring grad send",  "ring grad receive"};
   return kNames[stream.number()];
@@ -129,8 +129,8 @@ std::string OpTrace::table() const {
   text += fmt::format("{:<26} {:>8} {:>10.3f} {:>6.1f}%\n", "no op running", "", 1e3 * idle, 100 * idle / step);
   text += fmt::format("{} {} traced, {:.3f} ms each", steps_.size(), steps_.size() == 1 ? "step" : "steps", 1e3 * step);
   if (ceilings_.flops > 0)
-    text += fmt::format("; measured here: products {:.3f} TFLOP/s, copies {:.1f} GB/s", ceilings_.flops * 1e-12,
-                        ceilings_.bytes * 1e-9);
+    text +=
+        fmt::format("; measured here: GEMMs {:.3f} TFLOP/s, copies {:.1f} GB/s", ceilings_.flops * 1e-12, ceilings_.bytes * 1e-9);
   return text + "\n";
 }
 

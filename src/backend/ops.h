@@ -543,8 +543,8 @@ struct AdamW {
 //   current scaling   amax = largest |x|; if amax is finite and above 0: scale = largest / amax, inverse = 1 / scale
 //   delayed scaling   amax = max(amax, |x|); scale and inverse are only read
 // Then values[n,c] = transposed[c,n] = x * scale, rounded to nearest, ties to even, and saturated.
-struct Quantise {
-  static constexpr const char* kName = "quantise";
+struct Quantize {
+  static constexpr const char* kName = "quantize";
   Operand x;
   template <class V>
   void visit(V&& v) const {
@@ -554,8 +554,8 @@ struct Quantise {
 
 // Fills the FP8 copies of norm(sum), rounded to act first. ResidualNormForward defines the norm and has written mean and rstd.
 // The tensor of `out` is not written.    sum, out [N,C] act; weight, bias [C] act; mean, rstd [N] f32.
-struct QuantiseNorm {
-  static constexpr const char* kName = "quantise_norm";
+struct QuantizeNorm {
+  static constexpr const char* kName = "quantize_norm";
   NormKind kind = NormKind::layernorm;
   Tensor sum;
   Tensor weight;
@@ -653,8 +653,8 @@ struct RandomNormal {
   X(SquaredNorms) \
   X(ApplyClip) \
   X(AdamW) \
-  X(Quantise) \
-  X(QuantiseNorm) \
+  X(Quantize) \
+  X(QuantizeNorm) \
   X(UpdateScales) \
   X(Fill) \
   X(Copy) \

@@ -16,7 +16,7 @@
 #include "config/tree_json.h"
 #include "config/validate.h"
 #include "data/open/open_dataset.h"
-#include "train/paper_run.h"
+#include "train/target_plan.h"
 
 namespace trireme {
 
@@ -49,7 +49,7 @@ nlohmann::ordered_json data_parallel_json(const Settings& settings) {
 }
 
 // Returns the memory per rank, or nothing if the ranks do not fit the recipe or its tokenizer cannot be read here.
-std::optional<PaperRun> memory_of(const ConfigArguments& arguments, Settings settings) {
+std::optional<TargetPlan> memory_of(const ConfigArguments& arguments, Settings settings) {
   const GpuKind& gpu = arguments.recipe.gpu_kind();
   ModelSettings& model = settings.model;
   try {
@@ -58,7 +58,7 @@ std::optional<PaperRun> memory_of(const ConfigArguments& arguments, Settings set
   } catch (const UserError&) {
     return std::nullopt;
   }
-  return plan_on_paper(settings, gpu);
+  return plan_for_target(settings, gpu);
 }
 
 // Prints an invalid recipe too, so that the user sees its values; the errors follow.
@@ -69,7 +69,7 @@ void print_resolved(const ConfigArguments& arguments) {
   validate_recipe(recipe.settings);
   for (IdleKey& key : idle_settings(recipe.settings)) recipe.ignored_keys.push_back(std::move(key));
   const std::string missing = missing_to_run(recipe);
-  const std::optional<PaperRun> memory = memory_of(arguments, recipe.settings);
+  const std::optional<TargetPlan> memory = memory_of(arguments, recipe.settings);
   if (arguments.json) {
     nlohmann::ordered_json report;
     report["recipe"] = arguments.recipe.recipe;

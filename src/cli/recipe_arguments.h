@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/recipe.h"
-#include "train/paper_run.h"
+#include "train/target_plan.h"
 
 namespace trireme {
 

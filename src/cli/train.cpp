@@ -21,8 +21,8 @@
 #include "data/open/data_fingerprint.h"
 #include "data/open/open_dataset.h"
 #include "train/fit.h"
-#include "train/paper_run.h"
 #include "train/run_size.h"
+#include "train/target_plan.h"
 #include "train/trainer.h"
 
 namespace trireme {
@@ -185,7 +185,7 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
                  .command = command_of(world, arguments),
                  .arguments = command_line(),
                  .trace_ops = arguments.trace_ops ? TraceOps::yes : TraceOps::no,
-                 .tune_products = arguments.tune ? TuneProducts::yes : TuneProducts::no,
+                 .tune_gemms = arguments.tune ? TuneGemms::yes : TuneGemms::no,
                  .purpose = arguments.benchmark ? RunPurpose::benchmark : RunPurpose::training,
                  .changed_settings = arguments.changed ? ChangedSettings::accepted : ChangedSettings::refused,
                  .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
@@ -207,10 +207,10 @@ World find_world(const TrainArguments& arguments, StopSignal& stop) {
 }
 
 // Prints the plan for the machine that the recipe targets. Reads neither data nor folders of this machine.
-void answer_on_paper(const World& world, const TrainArguments& arguments, const std::string& obstacle) {
+void print_target_plan(const World& world, const TrainArguments& arguments, const std::string& obstacle) {
   const ResolvedRecipe recipe = training_recipe(world, arguments);
   const Settings& settings = recipe.settings;
-  const PaperRun run = plan_on_paper(settings, arguments.recipe.gpu_kind());
+  const TargetPlan run = plan_for_target(settings, arguments.recipe.gpu_kind());
   if (world.rank() != 0) return;
   if (arguments.json) {
     print_json(
@@ -228,13 +228,13 @@ void answer_on_paper(const World& world, const TrainArguments& arguments, const 
 
 // Prints what a run would do, even if it cannot run here.
 void dry_run(World& world, const TrainArguments& arguments, std::unique_ptr<Trainer>& trainer) {
-  if (!arguments.recipe.gpu.empty()) return answer_on_paper(world, arguments, "");
+  if (!arguments.recipe.gpu.empty()) return print_target_plan(world, arguments, "");
   if (training_recipe(world, arguments).settings.trainer.backend == BackendKind::cuda && cuda_device_count() == 0)
-    return answer_on_paper(world, arguments, "trainer.backend=cuda needs a GPU, and there is none");
+    return print_target_plan(world, arguments, "trainer.backend=cuda needs a GPU, and there is none");
   try {
     trainer = make_trainer(world, arguments);
   } catch (const DoesNotFit& obstacle) {
-    return answer_on_paper(world, arguments, obstacle.what());
+    return print_target_plan(world, arguments, obstacle.what());
   }
   trainer->announce();
   if (world.rank() != 0) return;
@@ -289,10 +289,9 @@ void add_train_command(CLI::App& app, int& status) {
   command->add_flag("--json", arguments->json, "print the summary at the end as JSON; with --dry-run the memory plan");
   command->add_flag("--trace-ops", arguments->trace_ops,
                     "trace a few steps op by op: ends with a table of where their time went, and a Chrome trace of each rank");
-  command->add_flag(
-      "--tune", arguments->tune,
-      "on a GPU: compare plans of matrix products in the steps of this run, and keep the best for later runs; takes some "
-      "hundred micro-batches, which train as always");
+  command->add_flag("--tune", arguments->tune,
+                    "on a GPU: compare GEMM algorithms in the steps of this run, and keep the best for later runs; takes some "
+                    "hundred micro-batches, which train as always");
   command->callback([arguments, &status] { status = train(*arguments); });
 }
 

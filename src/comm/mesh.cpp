@@ -50,18 +50,18 @@ Mesh Mesh::of(const MeshShape& shape, World& world) {
   });
 }
 
-PaperMesh PaperMesh::of(const MeshPlace& place, StepLog* log) {
-  PaperMesh paper;
-  paper.mesh = Mesh::of(place, [&](GroupKind kind, const std::vector<int>& ranks) {
+CostMesh CostMesh::of(const MeshPlace& place, StepLog* log) {
+  CostMesh cost_mesh;
+  cost_mesh.mesh = Mesh::of(place, [&](GroupKind kind, const std::vector<int>& ranks) {
     const int self = static_cast<int>(std::find(ranks.begin(), ranks.end(), place.rank) - ranks.begin());
     auto group = std::make_unique<CostCommunicator>(kind, self, static_cast<int>(ranks.size()), log);
-    paper.groups.push_back(group.get());
+    cost_mesh.groups.push_back(group.get());
     return group;
   });
-  return paper;
+  return cost_mesh;
 }
 
-int64_t PaperMesh::staging_bytes() const {
+int64_t CostMesh::staging_bytes() const {
   int64_t bytes = 0;
   for (const CostCommunicator* group : groups) bytes += group->staging_bytes();
   return bytes;

@@ -40,11 +40,11 @@ struct Mesh {
 };
 
 // A mesh of CostCommunicators, which record their calls in `log`.
-struct PaperMesh {
+struct CostMesh {
   Mesh mesh;
   std::vector<const CostCommunicator*> groups;  // those of the mesh
 
-  static PaperMesh of(const MeshPlace& place, StepLog* log = nullptr);
+  static CostMesh of(const MeshPlace& place, StepLog* log = nullptr);
   int64_t staging_bytes() const;  // the staging memory that the collectives of all groups need
 };
 

@@ -9,14 +9,14 @@ namespace {
 std::vector<Row<Fp8Settings>> fp8_rows() {
   using S = Fp8Settings;
   return {
-      boolean("fp8", &S::enabled, "products of linear layers in FP8"),
+      boolean("fp8", &S::enabled, "GEMMs of linear layers in FP8"),
       boolean("fp8_hybrid", &S::hybrid, "FP8: E4M3 forward, E5M2 for gradients"),
       boolean("fp8_e4m3", &S::e4m3, "FP8: E4M3 for gradients too"),
       choice("fp8_recipe", &S::recipe, {{"delayed", Fp8Recipe::delayed}, {"tensorwise", Fp8Recipe::tensorwise}},
              "FP8: a tensor's scale follows earlier steps, or the tensor itself, which is read twice"),
       boolean("fp8_params", &S::params, "FP8: keep the working weights in FP8 only"),
       boolean("fp8_lm_head", &S::lm_head, "FP8: for the LM head too"),
-      boolean("fp8_wgrad", &S::wgrad, "FP8: for the products of weight gradients too"),
+      boolean("fp8_wgrad", &S::wgrad, "FP8: for wgrad too"),
       integer("fp8_margin", &S::margin, {0, 64}, "FP8: scales leave a factor of 2^margin free"),
       integer("fp8_interval", &S::interval, {1, 1 << 20}, "FP8: steps between updates of the scales"),
       integer("fp8_amax_history_len", &S::amax_history_len, {1, 1 << 20}, "FP8: steps of which the largest values are kept"),
@@ -45,7 +45,7 @@ std::vector<Row<ModelSettings>> hardware_rows() {
   std::vector<Row<S>> rows = {
       boolean("overlap_p2p_comm", &S::overlap_p2p_comm, "pipeline: send and receive during computation"),
       boolean("batch_p2p_comm", &S::batch_p2p_comm, "pipeline without overlap_p2p_comm: send and receive in one batch"),
-      boolean("ub_tp_comm_overlap", &S::ub_tp_comm_overlap, "tensor parallel communication during the products it belongs to"),
+      boolean("ub_tp_comm_overlap", &S::ub_tp_comm_overlap, "overlap tensor parallel communication with its GEMMs"),
       choice("enable_cuda_graph", &S::cuda_graph,
              {{"null", CudaGraph::where_it_pays}, {"true", CudaGraph::yes}, {"false", CudaGraph::no}},
              "replay the kernels of a micro-batch as one graph; null: where there is a GPU and one rank"),

@@ -36,7 +36,7 @@ void require_backend(const Settings& settings) {
       // With `auto` the backend is not yet known; `reference` supports everything, slowly.
       {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
       {"model.fp8", model.fp8.enabled && model.pipeline_schedule == PipelineSchedule::zero_bubble,
-       "weight products in FP8 are not put off; use false, or another model.pipeline_schedule"},
+       "wgrad in FP8 cannot be deferred; use false, or another model.pipeline_schedule"},
       {"model.reduce_amax", model.fp8.enabled && !model.fp8.reduce_amax && settings.ranks() > 1,
        "all ranks have the same scales; use true"},
       {"model.fp8_wgrad", model.fp8.enabled && !model.fp8.wgrad, "weight gradients are made from FP8 too; use true"},

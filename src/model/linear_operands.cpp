@@ -41,7 +41,7 @@ Operand LinearOperands::output_grad_copies(LinearSite site, const Tensor& wide, 
 Operand LinearOperands::filled(const Operand& operand) const {
   const MatrixShape matrix(operand.tensor);
   const Operand result = operand.reshaped({matrix.rows, matrix.columns});
-  backend_.run(kCompute, Quantise{.x = result});
+  backend_.run(kCompute, Quantize{.x = result});
   return result;
 }
 
@@ -84,7 +84,7 @@ Operand LinearOperands::quantized_output_grad(LinearSite site, const Tensor& wid
 Operand LinearOperands::normed_again(LinearSite site, const char* name, const NormAgain& norm) const {
   const Operand out = wgrad_input(site, take(name, norm.sum.shape, norm.sum.dtype));
   if (out.fp8)
-    backend_.run(kCompute, QuantiseNorm{.kind = norm.kind,
+    backend_.run(kCompute, QuantizeNorm{.kind = norm.kind,
                                         .sum = norm.sum,
                                         .weight = norm.weight,
                                         .bias = norm.bias,

@@ -60,7 +60,7 @@ class LinearOperands {
   Operand with_copies(const Tensor& wide, DType dtype, Copies which, Wide keep) const;
   Operand input_copies(LinearSite site, const Tensor& wide, Copies which, Wide keep) const;
   Operand output_grad_copies(LinearSite site, const Tensor& wide, Wide keep) const;
-  Operand filled(const Operand& operand) const;  // runs Quantise
+  Operand filled(const Operand& operand) const;  // runs Quantize
   bool is_cut_input(LinearSite site) const { return cuts_rows() && site.is_column_parallel(); }
   bool is_cut_output_grad(LinearSite site) const { return cuts_rows() && !site.is_column_parallel(); }
 

@@ -205,7 +205,7 @@ const BlockParameters& Weights::acquire(int64_t layer) const {
   if (copies_.empty()) return block;
   Copies& copies = copies_[static_cast<size_t>(layer)];
   if (copies == Copies::stale)
-    for (const Operand& weight : copied_[static_cast<size_t>(layer)]) backend_.run(kCompute, Quantise{.x = weight});
+    for (const Operand& weight : copied_[static_cast<size_t>(layer)]) backend_.run(kCompute, Quantize{.x = weight});
   copies = Copies::made;
   return block;
 }
@@ -223,7 +223,7 @@ void Weights::wait_for(const Unit& unit) const {
 const HeadParameters& Weights::acquire_head() const {
   wait_for(layout_.head);
   wait_for(layout_.embedding);  // which holds the head when the two are tied
-  if (head_copies_ == Copies::stale) backend_.run(kCompute, Quantise{.x = views_.head().head});
+  if (head_copies_ == Copies::stale) backend_.run(kCompute, Quantize{.x = views_.head().head});
   head_copies_ = Copies::made;
   return views_.head();
 }

@@ -44,11 +44,11 @@ Operand in_fp8(Backend& backend, const Tensor& x, Arena& arena) {
                      .largest = largest_of(DType::f8e4m3),
                      .scaling = &kScaling};
   const Operand operand(x, copy, Wide::kept);
-  backend.run(kCompute, Quantise{.x = operand});
+  backend.run(kCompute, Quantize{.x = operand});
   return operand;
 }
 
-double flops_per_second(Backend& backend, DType dtype, Products products, int64_t n, int repeats) {
+double flops_per_second(Backend& backend, DType dtype, GemmPrecision precision, int64_t n, int repeats) {
   Arena arena = arena_of(backend, n * n * 4 + 3 * n * n * size_of(dtype) + 2 * n * n + (64 << 10));
   const Tensor random = arena.take({n, n}, DType::f32);
   const Tensor x = arena.take({n, n}, dtype), weight = arena.take({n, n}, dtype), out = arena.take({n, n}, dtype);
@@ -57,7 +57,7 @@ double flops_per_second(Backend& backend, DType dtype, Products products, int64_
     backend.run(kCompute, Copy{.from = random, .to = to});
   }
   LinearForward op{.x = x, .weight = weight, .bias = {}, .pre = {}, .out = out};
-  if (products == Products::fp8) op.x = in_fp8(backend, x, arena), op.weight = in_fp8(backend, weight, arena);
+  if (precision == GemmPrecision::fp8) op.x = in_fp8(backend, x, arena), op.weight = in_fp8(backend, weight, arena);
   const int64_t bytes = backend.scratch_bytes(op);
   Arena scratch = arena_of(backend, bytes);
   backend.set_scratch(kCompute, scratch.take({bytes}, DType::u8));
@@ -73,11 +73,11 @@ double bytes_per_second(Backend& backend, int64_t bytes, int repeats) {
 
 }  // namespace
 
-Ceilings measure_ceilings(Backend& backend, DType dtype, Products products) {
+Ceilings measure_ceilings(Backend& backend, DType dtype, GemmPrecision precision) {
   const bool has_device = backend.device_memory().has_value();
   Ceilings ceilings;
   try {
-    ceilings.flops = flops_per_second(backend, dtype, products, has_device ? 8192 : 1024, 4);
+    ceilings.flops = flops_per_second(backend, dtype, precision, has_device ? 8192 : 1024, 4);
     ceilings.bytes = bytes_per_second(backend, int64_t{has_device ? 1024 : 128} << 20, 2);
   } catch (const Failure&) {  // too little memory: the table does without
   }

@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-enum class Products : uint8_t { plain, fp8 };
+enum class GemmPrecision : uint8_t { plain, fp8 };
 
 // Allocates memory for the measurement; what does not fit is not measured.
-Ceilings measure_ceilings(Backend& backend, DType dtype, Products products);
+Ceilings measure_ceilings(Backend& backend, DType dtype, GemmPrecision precision);
 
 }  // namespace trireme

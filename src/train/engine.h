@@ -8,7 +8,7 @@
 
 #include "model/gpt.h"
 #include "train/lifetimes.h"
-#include "train/pipeline_messages.h"
+#include "train/pipeline_p2p.h"
 
 namespace trireme {
 

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// What was trained with FP8 products is used with those of its other type: what a checkpoint holds does not depend on them.
+// A model trained with FP8 GEMMs runs here with GEMMs of its other type: checkpoints do not depend on it.
 Settings without_fp8(Settings settings) {
   settings.model.fp8 = {};
   return settings;

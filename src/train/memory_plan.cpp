@@ -27,10 +27,10 @@ MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, in
   StepLog& log = keep != nullptr ? *keep : counted;
   MemoryPlan plan;
   CostBackend cost(target, log);
-  const PaperMesh paper = PaperMesh::of(place, &log);
+  const CostMesh cost_mesh = CostMesh::of(place, &log);
   LifetimeRecorder lifetimes;
   log.watch(&lifetimes);
-  Engine engine(settings, cost, paper.mesh, plan.arenas, lifetimes);
+  Engine engine(settings, cost, cost_mesh.mesh, plan.arenas, lifetimes);
   StepInput input{.learning_rate = 0, .targets = 1, .micro_batches = micro_batches, .batch = [](int64_t) { return HostBatch{}; }};
   engine.initialise_weights();  // what the first step waits for
   log.clear();
@@ -45,7 +45,7 @@ MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, in
   lifetimes.finish();
   log.watch(nullptr);
   plan.scratch = cost.scratch_peaks();
-  plan.communication = paper.staging_bytes();
+  plan.communication = cost_mesh.staging_bytes();
   plan.recorded = lifetimes.actions();
   plan.step = place_tensors(plan.recorded, engine.slots(), plan.scratch);
   plan.checkpoint_copy = saved_bytes(engine.layout());

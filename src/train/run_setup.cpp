@@ -18,9 +18,9 @@ namespace {
 
 DevicePeak peak_of(Backend& backend, const Settings& settings) {
   const DType dtype = activation_dtype(settings.trainer.precision);
-  const PeakPrecision products = settings.model.fp8.enabled ? PeakPrecision::fp8 : PeakPrecision::bf16;
+  const PeakPrecision precision = settings.model.fp8.enabled ? PeakPrecision::fp8 : PeakPrecision::bf16;
   if (const std::string device = backend.device_name(); !device.empty()) {
-    const auto known = dtype == DType::bf16 ? device_peak(device, products) : std::nullopt;
+    const auto known = dtype == DType::bf16 ? device_peak(device, precision) : std::nullopt;
     return known.value_or(DevicePeak{.name = fmt::format("{}, {}: not known", device, trireme::name_of(dtype))});
   }
   return {.name = fmt::format("measured: {} multiply-adds on registers", trireme::name_of(dtype)),
@@ -56,7 +56,7 @@ RunSetup::RunSetup(RunRequest asked, World& ranks)
             .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model), FlopsFormula::causal)},
       folder(choose_folder()) {
   require_device(model, backend);
-  if (request.tune_products == TuneProducts::yes) start_tuning();
+  if (request.tune_gemms == TuneGemms::yes) start_tuning();
   require_files_to_copy(settings.exp_manager);
   require_run_to_resume();
   require_resumable();

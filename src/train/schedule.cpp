@@ -66,7 +66,7 @@ std::vector<Group> interleaved(const Pipeline& p, int64_t stage) {
   return groups;
 }
 
-// The order of 1F1B with the weight products put off: stage s keeps s of them back, so that the gradients of activations reach
+// The order of 1F1B with wgrad deferred: stage s keeps s of them back, so that the gradients of activations reach
 // the first stage sooner, and no stage holds more than `stages` micro-batches at once.
 std::vector<Group> zero_bubble(const Pipeline& p, int64_t stage) {
   const int64_t warm_up = std::min(p.stages - stage - 1, p.micro_batches);

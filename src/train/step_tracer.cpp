@@ -43,7 +43,7 @@ void StepTracer::report(RunLogs& logs) {
   // Now, when no step needs the scratch memory any more and the machine is as warm as it was in the steps.
   const DType dtype = activation_dtype(setup_.settings.trainer.precision);
   setup_.trace.set_ceilings(
-      measure_ceilings(setup_.machine.backend(), dtype, setup_.model.fp8.enabled ? Products::fp8 : Products::plain));
+      measure_ceilings(setup_.machine.backend(), dtype, setup_.model.fp8.enabled ? GemmPrecision::fp8 : GemmPrecision::plain));
   const int rank = setup_.world.rank();
   const RankPlace& place = setup_.control.places()[static_cast<size_t>(rank)];
   const auto chrome = setup_.folder.file(fmt::format("trace_globalrank-{}.json", rank));

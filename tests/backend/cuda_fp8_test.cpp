@@ -57,9 +57,9 @@ class CudaFp8 : public testing::Test {
                    .scaling = &scaling_};
     return operand;
   }
-  Operand quantised(const Shape& shape, DType fp8) {
+  Operand quantized(const Shape& shape, DType fp8) {
     const Operand operand = with_copies(uniform(shape, DType::bf16), fp8);
-    run(Quantise{.x = operand});
+    run(Quantize{.x = operand});
     return operand;
   }
 
@@ -92,7 +92,7 @@ class CudaFp8 : public testing::Test {
     return result;
   }
   // What the copies of an operand stand for.
-  std::vector<double> dequantised(const Operand& operand) {
+  std::vector<double> dequantized(const Operand& operand) {
     std::vector<double> result = doubles(operand.fp8.values);
     for (double& value : result) value *= doubles(operand.fp8.inverse)[0];
     return result;
@@ -127,9 +127,9 @@ class CudaFp8 : public testing::Test {
 };
 
 TEST_F(CudaFp8, ForwardMultipliesTheCopies) {
-  const Operand x = quantised({N, I}, DType::f8e4m3), weight = quantised({O, I}, DType::f8e4m3);
+  const Operand x = quantized({N, I}, DType::f8e4m3), weight = quantized({O, I}, DType::f8e4m3);
   const Tensor bias = uniform({O}, DType::bf16), out = take({N, O}, DType::bf16);
-  const auto x_values = dequantised(x), weights = dequantised(weight), biases = doubles(bias);
+  const auto x_values = dequantized(x), weights = dequantized(weight), biases = doubles(bias);
   Matrix expected = product(
       N, O, I, [&](int64_t n, int64_t i) { return x_values[static_cast<size_t>(n * I + i)]; },
       [&](int64_t o, int64_t i) { return weights[static_cast<size_t>(o * I + i)]; });
@@ -142,9 +142,9 @@ TEST_F(CudaFp8, ForwardMultipliesTheCopies) {
 
 TEST_F(CudaFp8, GradientsMultiplyTheCopies) {
   for (const DType fp8 : {DType::f8e5m2, DType::f8e4m3}) {
-    const Operand x = quantised({N, I}, DType::f8e4m3), weight = quantised({O, I}, DType::f8e4m3);
-    const Operand d_out = quantised({N, O}, fp8);
-    const auto x_values = dequantised(x), weights = dequantised(weight), gradients = dequantised(d_out);
+    const Operand x = quantized({N, I}, DType::f8e4m3), weight = quantized({O, I}, DType::f8e4m3);
+    const Operand d_out = quantized({N, O}, fp8);
+    const auto x_values = dequantized(x), weights = dequantized(weight), gradients = dequantized(d_out);
     const Tensor d_x = take({N, I}, DType::bf16);
     run(LinearInputGrad{.d_out = d_out, .weight = weight, .d_x = d_x});
     expect_near(d_x,
@@ -189,7 +189,7 @@ TEST_F(CudaFp8, GeluIsMadeWithItsCopies) {
       return activation == Activation::gelu_tanh ? gelu(z[i]) : 0.5 * z[i] * (1 + std::erf(z[i] / std::sqrt(2.0)));
     };
     // Subnormal numbers are 2^-9 apart, times the inverse of a scale of 448 / 4.
-    expect_rounded(dequantised(out), expected, 0x1p-3, 0x1p-9 * 4 / 448);
+    expect_rounded(dequantized(out), expected, 0x1p-3, 0x1p-9 * 4 / 448);
     const auto values = bytes(out.fp8.values), transposed = bytes(out.fp8.transposed);
     for (int64_t n = 0; n < N; ++n)
       for (int64_t o = 0; o < O; ++o)
@@ -207,11 +207,11 @@ TEST_F(CudaFp8, SwigluIsMadeWithItsCopies) {
     const size_t at = i / O * 2 * O + i % O;
     return z[at] / (1 + std::exp(-z[at])) * z[at + O];
   };
-  expect_rounded(dequantised(out), expected, 0x1p-3, 0x1p-9 * 4 / 448);
+  expect_rounded(dequantized(out), expected, 0x1p-3, 0x1p-9 * 4 / 448);
 }
 
 TEST_F(CudaFp8, GradientOfGeluIsMadeWithItsCopies) {
-  const Operand d_out = quantised({N, O}, DType::f8e5m2), weight = quantised({O, I}, DType::f8e4m3);
+  const Operand d_out = quantized({N, O}, DType::f8e5m2), weight = quantized({O, I}, DType::f8e4m3);
   const Tensor pre = uniform({N, I}, DType::bf16, 4), plain = take({N, I}, DType::bf16);
   Operand d_x = with_copies(take({N, I}, DType::bf16), DType::f8e5m2);
   d_x.wide = Wide::scratch;
@@ -223,7 +223,7 @@ TEST_F(CudaFp8, GradientOfGeluIsMadeWithItsCopies) {
     return d_activated[i] * (gelu(z[i] + kStep) - gelu(z[i] - kStep)) / (2 * kStep);
   };
   const double amax = doubles(d_x.fp8.amax)[0];
-  expect_rounded(dequantised(d_x), expected, 0x1p-2, 0x1p-16 * amax / 57344 + 1e-6 * amax);
+  expect_rounded(dequantized(d_x), expected, 0x1p-2, 0x1p-16 * amax / 57344 + 1e-6 * amax);
   const auto sums = doubles(d_x.fp8.column_sums);
   for (int64_t i = 0; i < I; ++i) {
     double sum = 0, parts = 0;
@@ -235,7 +235,7 @@ TEST_F(CudaFp8, GradientOfGeluIsMadeWithItsCopies) {
 
 // What backward makes of GELU beside the gradient is what forward made, and the gradient is what it is without that.
 TEST_F(CudaFp8, GeluIsMadeAgainBesideItsGradient) {
-  const Operand d_out = quantised({N, O}, DType::f8e5m2), weight = quantised({O, I}, DType::f8e4m3);
+  const Operand d_out = quantized({N, O}, DType::f8e5m2), weight = quantized({O, I}, DType::f8e4m3);
   const Tensor pre = uniform({N, I}, DType::bf16, 4);
   for (const Activation activation : {Activation::gelu_tanh, Activation::gelu_erf}) {
     Operand x = with_copies(take({N, I}, DType::bf16), DType::f8e4m3), d_x = with_copies(x.tensor, DType::f8e5m2), again = x;
@@ -280,7 +280,7 @@ TEST_F(CudaFp8, NormsAreMadeAsValuesAndAgainTransposed) {
     Operand again = direct;
     again.fp8.values = {};
     again.fp8.transposed = take({C, N}, DType::f8e4m3);
-    run(QuantiseNorm{.sum = residual, .weight = gain, .bias = bias, .mean = mean, .rstd = rstd, .out = again});
+    run(QuantizeNorm{.sum = residual, .weight = gain, .bias = bias, .mean = mean, .rstd = rstd, .out = again});
     EXPECT_EQ(bytes(again.fp8.transposed), bytes(copied.fp8.transposed));
   }
 }

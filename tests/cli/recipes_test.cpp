@@ -117,10 +117,10 @@ TEST(RecipesSlow, LargeOnesAreAnsweredInOneLine) {
     EXPECT_EQ(result.status, 2) << name << "\n" << result.output;
     EXPECT_EQ(lines_of(result.output), 1) << name << "\n" << result.output;
     // What it would take where it is meant to run is said anywhere.
-    const ProgramResult paper = run_shell(train + " --dry-run");
-    EXPECT_EQ(paper.status, 0) << name << "\n" << paper.output;
-    EXPECT_TRUE(contains(paper.output, "\nmemory  ")) << name;
-    EXPECT_TRUE(contains(paper.output, "\ngpu     ")) << name;
+    const ProgramResult planned = run_shell(train + " --dry-run");
+    EXPECT_EQ(planned.status, 0) << name << "\n" << planned.output;
+    EXPECT_TRUE(contains(planned.output, "\nmemory  ")) << name;
+    EXPECT_TRUE(contains(planned.output, "\ngpu     ")) << name;
   }
   const ProgramResult large = run_program("train gpt3/175b");
   EXPECT_TRUE(contains(large.output, "1024 ranks (128 nodes x 8: TP 4, PP 8, VP 6, DP 32)"));

@@ -39,8 +39,7 @@ TEST(Runnable, Fp8RunsOnAnyNumberOfRanks) {
 TEST(Runnable, SaysWhatFp8DoesNotDo) {
   Settings put_off = fp8_on(1, 2, 1);
   put_off.model.pipeline_schedule = PipelineSchedule::zero_bubble;
-  EXPECT_EQ(refusal(put_off),
-            "model.fp8=true: weight products in FP8 are not put off; use false, or another model.pipeline_schedule");
+  EXPECT_EQ(refusal(put_off), "model.fp8=true: wgrad in FP8 cannot be deferred; use false, or another model.pipeline_schedule");
   Settings apart = fp8_on(2, 1, 1);
   apart.model.fp8.reduce_amax = false;
   EXPECT_EQ(refusal(apart), "model.reduce_amax=false: all ranks have the same scales; use true");

@@ -1,4 +1,4 @@
-// Executes a step on paper with the planned addresses and checks every access: a call reads what was written under the same name
+// Executes a recorded step with the planned addresses and checks every access: a call reads what was written under the same name
 // and nothing that was written over since, after the write is known to be done; it writes only where everything that was done
 // before is known to be done. "Known" means by the order of one stream or by events.
 //

@@ -24,7 +24,7 @@ inline Operand with_fp8_copies(HostTensors& tensors, const Tensor& x, DType fp8,
 }
 
 // Everything is exact but the sums: what they are compared with was rounded 128 times, too.
-inline void check(Parity& parity, Case<Quantise>) {
+inline void check(Parity& parity, Case<Quantize>) {
   static constexpr Fp8Scaling kScalings[] = {Fp8Scaling::delayed, Fp8Scaling::current};
   constexpr Matrix kShapes[] = {{16, 16}, {128, 128}, {48, 272}, {400, 144}};
   constexpr float kBad = std::numeric_limits<float>::quiet_NaN(), kHuge = 3e38f;
@@ -38,7 +38,7 @@ inline void check(Parity& parity, Case<Quantise>) {
           // A scale at which some values are subnormal and others saturate.
           const Operand operand = with_fp8_copies(tensors, x, fp8, scaling, largest_of(fp8) / 2);
           const Tolerance sums{.terms = 2.0 * Fp8Copy::kSumRows, .size = odd == kHuge ? 3e38 : 3.0};
-          parity.expect(Quantise{.x = operand}, DType::bf16, {{"fp8_column_sums", sums}},
+          parity.expect(Quantize{.x = operand}, DType::bf16, {{"fp8_column_sums", sums}},
                         fmt::format("N={} C={} {} {} with {}", shape.N, shape.C, name_of(fp8),
                                     scaling == Fp8Scaling::current ? "current" : "delayed", odd));
           tensors.expect_untouched_outside();
@@ -46,7 +46,7 @@ inline void check(Parity& parity, Case<Quantise>) {
 }
 
 // Exact too: each of the few operations before the rounding is rounded in the same way everywhere.
-inline void check(Parity& parity, Case<QuantiseNorm>) {
+inline void check(Parity& parity, Case<QuantizeNorm>) {
   static constexpr Fp8Scaling kScalings[] = {Fp8Scaling::delayed, Fp8Scaling::current};
   constexpr Matrix kShapes[] = {{16, 16}, {48, 272}, {400, 144}};
   for (const NormKind kind : {NormKind::layernorm, NormKind::layernorm1p, NormKind::rmsnorm})
@@ -54,7 +54,7 @@ inline void check(Parity& parity, Case<QuantiseNorm>) {
       for (const auto [N, C] : kShapes)
         for (const bool both : {false, true}) {
           HostTensors tensors;
-          QuantiseNorm op{.kind = kind,
+          QuantizeNorm op{.kind = kind,
                           .sum = tensors.uniform({N, C}, DType::bf16, -3, 3),
                           .weight = tensors.uniform({C}, DType::bf16),
                           .bias = kind == NormKind::rmsnorm ? Tensor{} : tensors.uniform({C}, DType::bf16),

@@ -35,7 +35,7 @@ Calls calls_of(const StepLog& log) {
   return calls;
 }
 
-// What the layout asks for, counted on paper.
+// What the layout asks for, counted on the cost backend.
 class ClosedForm {
  public:
   ClosedForm(const Layout& layout, int rank) : model_(layout.model), shape_(layout.shape) {

@@ -6,14 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "backend/cost/paper_gpu.h"
+#include "backend/cost/cost_gpu.h"
 #include "support/engine_fixture.h"
 
 namespace trireme {
 namespace {
 
 MemoryPlan plan_of(const ModelSettings& model, const MeshShape& shape = {}) {
-  return plan_memory({.model = model, .precision = Precision::bf16, .gradient_clip = 1}, PaperGpu(), 4, {shape, 0});
+  return plan_memory({.model = model, .precision = Precision::bf16, .gradient_clip = 1}, CostGpu(), 4, {shape, 0});
 }
 
 int64_t count_of(const MemoryProfile& profile, std::string_view name) {

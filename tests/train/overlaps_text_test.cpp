@@ -20,7 +20,7 @@ TEST(OverlapsText, NamesThoseThatAreOn) {
   EXPECT_EQ(
       overlaps_text(all_overlaps()),
       "gradient sums with backward, weight gathers with forward, pipeline messages with computation, tensor parallel sums with "
-      "weight products, tensor parallel pieces with their products, keys of other ranks with attention");
+      "wgrad, tensor parallel pieces with their GEMMs, keys of other ranks with attention");
 }
 
 TEST(OverlapsText, LeavesOutWhatFp8DoesNotDo) {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/cost/paper_gpu.h"
+#include "backend/cost/cost_gpu.h"
 #include "support/layout_cover.h"
 #include "support/memory_checker.h"
 
@@ -176,20 +176,20 @@ std::vector<Planned> setups_of_one_gpu() {
 }
 
 const Backend& backend_of(Target target) {
-  static const PaperGpu gpu;
+  static const CostGpu gpu;
   static const CpuBackend cpu(1);
   return target == Target::gpu ? static_cast<const Backend&>(gpu) : cpu;
 }
 
-// Steps of several lengths and an evaluation of one rank, on paper, with the planned addresses.
+// Steps of several lengths and an evaluation of one rank, on the cost backend, with the planned addresses.
 void run(const Planned& setup, int rank, MemoryChecker& checker) {
   const EngineSettings settings{.model = setup.layout.model, .precision = setup.layout.precision, .gradient_clip = 1};
   StepLog log(StepLog::Keep::no);
   log.watch(&checker);
   CostBackend cost(backend_of(setup.target), log);
   Arenas arenas = Arenas::measuring();
-  const PaperMesh paper = PaperMesh::of({setup.layout.shape, rank}, &log);
-  Engine engine(settings, cost, paper.mesh, arenas, checker);
+  const CostMesh cost_mesh = CostMesh::of({setup.layout.shape, rank}, &log);
+  Engine engine(settings, cost, cost_mesh.mesh, arenas, checker);
   engine.initialise_weights();
   const ModelSettings& model = setup.layout.model;
   const int64_t stages = setup.layout.shape.pp;

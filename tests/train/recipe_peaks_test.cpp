@@ -7,7 +7,7 @@
 #include <fstream>
 #include <map>
 
-#include "backend/cost/paper_gpu.h"
+#include "backend/cost/cost_gpu.h"
 #include "backend/cpu/cpu_backend.h"
 #include "config/recipe.h"
 #include "train/memory_plan.h"
@@ -60,7 +60,7 @@ std::vector<Case> cases() {
 Peaks measure(const Case& which) {
   const Settings settings = resolve_recipe(which.recipe, which.overrides).settings;
   const bool runs_on_cpus = !settings.model.fp8.enabled;
-  return {.gpu = peak_of(settings, PaperGpu()), .cpu = runs_on_cpus ? peak_of(settings, CpuBackend(1, cpu::Isa::baseline)) : 0};
+  return {.gpu = peak_of(settings, CostGpu()), .cpu = runs_on_cpus ? peak_of(settings, CpuBackend(1, cpu::Isa::baseline)) : 0};
 }
 
 std::map<std::string, Peaks> read_golden() {

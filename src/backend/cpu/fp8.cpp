@@ -3,8 +3,8 @@
 
 namespace trireme {
 
-void CpuBackend::run(Stream, const Quantise& op) { quantise_on_host(op); }
-void CpuBackend::run(Stream, const QuantiseNorm& op) { quantise_norm_on_host(op); }
+void CpuBackend::run(Stream, const Quantize& op) { quantize_on_host(op); }
+void CpuBackend::run(Stream, const QuantizeNorm& op) { quantize_norm_on_host(op); }
 void CpuBackend::run(Stream, const UpdateScales& op) { update_scales_on_host(op); }
 
 }  // namespace trireme

@@ -83,7 +83,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
  private:
   // Fills the FP8 copies of an operand that an op has written, if it has any.
   void fill_copies(Stream where, const Operand& written) {
-    if (written.fp8) run(where, Quantise{.x = written});
+    if (written.fp8) run(where, Quantize{.x = written});
   }
 
   // Returns the scratch memory of a stream, which has at least `bytes`.

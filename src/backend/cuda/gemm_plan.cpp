@@ -45,7 +45,7 @@ GemmPlan::Layout make_layout(DType dtype, int64_t rows, int64_t columns, Transpo
 
 }  // namespace
 
-GemmPlan::GemmPlan(const Product& p)
+GemmPlan::GemmPlan(const GemmShape& p)
     : a(make_layout(p.a, p.m, p.k, p.a_transposed)),
       b(make_layout(p.b, p.k, p.n, p.b_transposed)),
       d(make_layout(p.out, p.m, p.n, Transposed::no)) {
@@ -70,14 +70,14 @@ void GemmPlan::put_first(const cublasLtMatmulAlgo_t& known) {
   algorithm = known;
 }
 
-void GemmPlan::point_at(const ProductOperands& operands) {
+void GemmPlan::point_at(const GemmOperands& operands) {
   if (operands.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   if (operands.pre != nullptr) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.pre);
   if (operands.a_scale != nullptr) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.a_scale);
   if (operands.b_scale != nullptr) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.b_scale);
 }
 
-cublasStatus_t GemmPlan::attempt(const cublasLtMatmulAlgo_t& with, const ProductOperands& operands, const GemmPlace& where) {
+cublasStatus_t GemmPlan::attempt(const cublasLtMatmulAlgo_t& with, const GemmOperands& operands, const GemmPlace& where) {
   constexpr float kAlpha = 1;
   const float beta = operands.accumulate == Accumulate::yes ? 1 : 0;
   point_at(operands);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/check.h"
-#include "backend/product.h"
+#include "backend/gemm_shape.h"
 
 namespace trireme::cuda {
 
@@ -27,7 +27,7 @@ using OwnedCublas = std::unique_ptr<Handle, DestroyCublas<Handle, destroy>>;
 
 inline constexpr int64_t kGemmWorkspaceBytes = int64_t{32} << 20;
 
-struct ProductOperands {
+struct GemmOperands {
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
   Accumulate accumulate = Accumulate::no;              // whether to add to D
@@ -47,13 +47,13 @@ inline bool same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
 
 class GemmPlan {
  public:
-  explicit GemmPlan(const Product& product);
+  explicit GemmPlan(const GemmShape& shape);
 
-  void execute(const ProductOperands& operands, const GemmPlace& where) { CUBLAS_CHECK(attempt(algorithm, operands, where)); }
-  cublasStatus_t attempt(const cublasLtMatmulAlgo_t& with, const ProductOperands& operands, const GemmPlace& where);
+  void execute(const GemmOperands& operands, const GemmPlace& where) { CUBLAS_CHECK(attempt(algorithm, operands, where)); }
+  cublasStatus_t attempt(const cublasLtMatmulAlgo_t& with, const GemmOperands& operands, const GemmPlace& where);
   void put_first(const cublasLtMatmulAlgo_t& known);  // makes `known` the first finalist and uses it
   // Sets what epilogues and FP8 need; call it before the library is asked for algorithms.
-  void point_at(const ProductOperands& operands);
+  void point_at(const GemmOperands& operands);
 
   using Layout = OwnedCublas<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
   OwnedCublas<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> description;

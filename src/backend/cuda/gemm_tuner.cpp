@@ -72,7 +72,7 @@ struct Candidate {
 // limit, but algorithms chosen there did not make steps faster; step_tuning.h chooses them in the steps.
 class Tuning {
  public:
-  Tuning(GemmPlan& plan, const ProductOperands& trial, const GemmPlace& where)
+  Tuning(GemmPlan& plan, const GemmOperands& trial, const GemmPlace& where)
       : plan_(plan), trial_(trial), where_(where), timer_(where.stream) {}
 
   std::vector<cublasLtMatmulAlgo_t> best_of(const std::vector<cublasLtMatmulAlgo_t>& listed) {
@@ -146,14 +146,14 @@ class Tuning {
   }
 
   GemmPlan& plan_;
-  const ProductOperands& trial_;
+  const GemmOperands& trial_;
   const GemmPlace& where_;
   Timer timer_;
   std::vector<Candidate> candidates_;
   float fastest_ = std::numeric_limits<float>::max();
 };
 
-std::vector<cublasLtMatmulAlgo_t> listed_algorithms(const GemmPlan& plan, const Product& product, const GemmPlace& where) {
+std::vector<cublasLtMatmulAlgo_t> listed_algorithms(const GemmPlan& plan, const GemmShape& shape, const GemmPlace& where) {
   cublasLtMatmulPreference_t made = nullptr;
   CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&made));
   const OwnedCublas<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference(made);
@@ -164,7 +164,7 @@ std::vector<cublasLtMatmulAlgo_t> listed_algorithms(const GemmPlan& plan, const 
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kDeterministicReductions);
   for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    prefer(attribute, product.alignment);
+    prefer(attribute, shape.alignment);
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> found{};
   int count = 0;
   CUBLAS_CHECK(cublasLtMatmulAlgoGetHeuristic(where.handle, plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(),
@@ -172,24 +172,24 @@ std::vector<cublasLtMatmulAlgo_t> listed_algorithms(const GemmPlan& plan, const 
   std::vector<cublasLtMatmulAlgo_t> listed;
   for (int i = 0; i < count; ++i)
     if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS) listed.push_back(found[static_cast<size_t>(i)].algo);
-  if (listed.empty()) throw Failure("cuBLASLt has no product for m={} n={} k={}", product.m, product.n, product.k);
+  if (listed.empty()) throw Failure("cuBLASLt has no algorithm for m={} n={} k={}", shape.m, shape.n, shape.k);
   return listed;
 }
 
 }  // namespace
 
-std::vector<cublasLtMatmulAlgo_t> tuned_algorithms(GemmPlan& plan, const Product& product, const ProductOperands& operands,
+std::vector<cublasLtMatmulAlgo_t> tuned_algorithms(GemmPlan& plan, const GemmShape& shape, const GemmOperands& operands,
                                                    const GemmPlace& where) {
   plan.point_at(operands);
-  const std::vector<cublasLtMatmulAlgo_t> listed = listed_algorithms(plan, product, where);
-  const int64_t output_bytes = product.m * product.n * size_of(product.out);
-  const bool writes_pre = product.epilogue == Epilogue::gelu_bias;
-  const TemporaryOutput output(output_bytes), pre(writes_pre ? product.m * product.n * size_of(product.a) : 0);
+  const std::vector<cublasLtMatmulAlgo_t> listed = listed_algorithms(plan, shape, where);
+  const int64_t output_bytes = shape.m * shape.n * size_of(shape.out);
+  const bool writes_pre = shape.epilogue == Epilogue::gelu_bias;
+  const TemporaryOutput output(output_bytes), pre(writes_pre ? shape.m * shape.n * size_of(shape.a) : 0);
   if (output.data() == nullptr || (writes_pre && pre.data() == nullptr)) return {listed.front()};
-  ProductOperands trial = operands;
+  GemmOperands trial = operands;
   trial.d = output.data();
   if (writes_pre) trial.pre = pre.data();
-  if (product.out == DType::f32) trial.accumulate = Accumulate::yes;  // as in all gradients of a step except the first
+  if (shape.out == DType::f32) trial.accumulate = Accumulate::yes;  // as in all gradients of a step except the first
   CUDA_CHECK(cudaMemsetAsync(output.data(), 0, static_cast<size_t>(output_bytes), where.stream));
   return Tuning(plan, trial, where).best_of(listed);
 }

@@ -6,7 +6,7 @@
 namespace trireme::cuda {
 
 // Returns the fastest of the library's candidates and their variants, the fastest first.
-std::vector<cublasLtMatmulAlgo_t> tuned_algorithms(GemmPlan& plan, const Product& product, const ProductOperands& operands,
+std::vector<cublasLtMatmulAlgo_t> tuned_algorithms(GemmPlan& plan, const GemmShape& shape, const GemmOperands& operands,
                                                    const GemmPlace& where);
 
 }  // namespace trireme::cuda

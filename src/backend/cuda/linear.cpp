@@ -5,13 +5,13 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/linear_kernels.h"
-#include "backend/cuda/quantise.h"
+#include "backend/cuda/quantize.h"
 
 namespace trireme {
 namespace {
 
 using cuda::Epilogue;
-using cuda::Product;
+using cuda::GemmShape;
 using cuda::Transposed;
 
 // Whether cuBLASLt's epilogues support the activation: tanh GELU in bf16, with rows that are multiples of 16 bytes.
@@ -28,7 +28,7 @@ bool in_fp8(const Operand& a, const Operand& b) {
 const float* inverse_scale(const Operand& operand) { return operand.fp8.inverse.as<float>(); }
 
 // D^T [m,n] = A [m,k] B^T [k,n]; both FP8 copies are contiguous along k.
-Product fp8_product(const Tensor& a, const Tensor& b, DType out) {
+GemmShape fp8_gemm(const Tensor& a, const Tensor& b, DType out) {
   CHECK_EQ(a.shape[1], b.shape[1]);
   return {
       .m = a.shape[0], .n = b.shape[0], .k = a.shape[1], .a_transposed = Transposed::yes, .a = a.dtype, .b = b.dtype, .out = out};
@@ -48,21 +48,21 @@ void CudaBackend::run(Stream where, const LinearForward& op) {
   // In FP8 the activation is computed together with the FP8 copies of its result.
   const bool fused = fuses(op.activation, op.x.dtype(), O) && op.bias && !fp8;
   const Tensor result = op.activation == Activation::none || fused ? op.out.tensor : op.pre;
-  Product product{
+  GemmShape shape{
       .m = O, .n = N, .k = I, .a_transposed = Transposed::yes, .a = op.x.dtype(), .b = op.x.dtype(), .out = op.x.dtype()};
-  cuda::ProductOperands operands{.a = op.weight.tensor.data,
-                                 .b = op.x.tensor.data,
-                                 .d = result.data,
-                                 .bias = op.bias.data,
-                                 .pre = fused ? op.pre.data : nullptr};
+  cuda::GemmOperands operands{.a = op.weight.tensor.data,
+                              .b = op.x.tensor.data,
+                              .d = result.data,
+                              .bias = op.bias.data,
+                              .pre = fused ? op.pre.data : nullptr};
   if (fp8) {
-    product = fp8_product(op.weight.fp8.values, op.x.fp8.values, op.x.dtype());
-    product.sums = cuda::Sums::fast;
+    shape = fp8_gemm(op.weight.fp8.values, op.x.fp8.values, op.x.dtype());
+    shape.sums = cuda::Sums::fast;
     operands.a = op.weight.fp8.values.data, operands.a_scale = inverse_scale(op.weight);
     operands.b = op.x.fp8.values.data, operands.b_scale = inverse_scale(op.x);
   }
-  product.epilogue = fused ? Epilogue::gelu_bias : op.bias ? Epilogue::bias : Epilogue::none;
-  gemm_->run(product, operands, scratch(cuda::kGemmWorkspaceBytes), stream(where));
+  shape.epilogue = fused ? Epilogue::gelu_bias : op.bias ? Epilogue::bias : Epilogue::none;
+  gemm_->run(shape, operands, scratch(cuda::kGemmWorkspaceBytes), stream(where));
   if (op.activation == Activation::none || fused)
     fill_copies(where, op.out);
   else
@@ -72,43 +72,43 @@ void CudaBackend::run(Stream where, const LinearForward& op) {
 void CudaBackend::run(Stream where, const LinearInputGrad& op) {
   const int64_t N = op.d_out.shape()[0], O = op.d_out.shape()[1], I = op.weight.shape()[1];
   const bool fp8 = in_fp8(op.d_out, op.weight), fused = fuses(op.activation, op.d_x.dtype(), I) && !fp8;
-  Product product{.m = I, .n = N, .k = O, .a = op.d_out.dtype(), .b = op.d_out.dtype(), .out = op.d_x.dtype()};
-  cuda::ProductOperands operands{.a = op.weight.tensor.data,
-                                 .b = op.d_out.tensor.data,
-                                 .d = op.d_x.tensor.data,
-                                 .bias = nullptr,
-                                 .pre = fused ? op.pre.data : nullptr};
+  GemmShape shape{.m = I, .n = N, .k = O, .a = op.d_out.dtype(), .b = op.d_out.dtype(), .out = op.d_x.dtype()};
+  cuda::GemmOperands operands{.a = op.weight.tensor.data,
+                              .b = op.d_out.tensor.data,
+                              .d = op.d_x.tensor.data,
+                              .bias = nullptr,
+                              .pre = fused ? op.pre.data : nullptr};
   if (fp8) {
-    product = fp8_product(op.weight.fp8.transposed, op.d_out.fp8.values, op.d_x.dtype());
-    product.sums = cuda::Sums::fast;
+    shape = fp8_gemm(op.weight.fp8.transposed, op.d_out.fp8.values, op.d_x.dtype());
+    shape.sums = cuda::Sums::fast;
     operands.a = op.weight.fp8.transposed.data, operands.a_scale = inverse_scale(op.weight);
     operands.b = op.d_out.fp8.values.data, operands.b_scale = inverse_scale(op.d_out);
   }
-  product.epilogue = fused ? Epilogue::d_gelu : Epilogue::none;
+  shape.epilogue = fused ? Epilogue::d_gelu : Epilogue::none;
   const bool together = op.x && op.d_x.fp8 && op.x.fp8 && cuda::can_remake(op.x);
   if (op.x && !together) run(where, ActivationForward{.activation = op.activation, .pre = op.pre, .out = op.x});
-  gemm_->run(product, operands, scratch(cuda::kGemmWorkspaceBytes), stream(where));
+  gemm_->run(shape, operands, scratch(cuda::kGemmWorkspaceBytes), stream(where));
   if (op.activation == Activation::none || fused) return fill_copies(where, op.d_x);
   if (together)
-    cuda::quantise_activation_grad(op.activation, op.pre, op.d_x, op.x, stream(where));
+    cuda::quantize_activation_grad(op.activation, op.pre, op.d_x, op.x, stream(where));
   else if (op.d_x.fp8)
-    cuda::quantise_activation_grad(op.activation, op.pre, op.d_x, stream(where));
+    cuda::quantize_activation_grad(op.activation, op.pre, op.d_x, stream(where));
   if (op.d_x.wide == Wide::kept) cuda::activation_backward(op.activation, op.pre, op.d_x.tensor, stream(where));
 }
 
 void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
   const int64_t N = op.x.shape()[0], I = op.x.shape()[1], O = op.d_out.shape()[1];
   char* workspace = static_cast<char*>(scratch(where, scratch_bytes(op)));
-  Product product{
+  GemmShape shape{
       .m = I, .n = O, .k = N, .b_transposed = Transposed::yes, .a = op.x.dtype(), .b = op.x.dtype(), .out = DType::f32};
-  cuda::ProductOperands operands{.a = op.x.tensor.data, .b = op.d_out.tensor.data, .d = op.d_weight.data};
+  cuda::GemmOperands operands{.a = op.x.tensor.data, .b = op.d_out.tensor.data, .d = op.d_weight.data};
   if (in_fp8(op.x, op.d_out)) {
-    product = fp8_product(op.x.fp8.transposed, op.d_out.fp8.transposed, DType::f32);
+    shape = fp8_gemm(op.x.fp8.transposed, op.d_out.fp8.transposed, DType::f32);
     operands.a = op.x.fp8.transposed.data, operands.a_scale = inverse_scale(op.x);
     operands.b = op.d_out.fp8.transposed.data, operands.b_scale = inverse_scale(op.d_out);
   }
   operands.accumulate = op.sum == GradSum::adds ? cuda::Accumulate::yes : cuda::Accumulate::no;
-  const auto multiply = [&](cudaStream_t stream) { gemm_->run(product, operands, workspace, stream); };
+  const auto multiply = [&](cudaStream_t stream) { gemm_->run(shape, operands, workspace, stream); };
   if (!op.d_bias) return multiply(stream(where));
   const auto add_sums = [&](cudaStream_t stream) {
     if (op.d_out.fp8.column_sums)

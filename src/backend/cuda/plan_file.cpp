@@ -34,7 +34,7 @@ std::string file_name(const std::string& device) {
   return name;
 }
 
-std::string line_of(const Product& p, const cublasLtMatmulAlgo_t& algorithm) {
+std::string line_of(const GemmShape& p, const cublasLtMatmulAlgo_t& algorithm) {
   std::string line = fmt::format("{} {} {} {} {} {} {} {} {} {} {}", p.m, p.n, p.k, static_cast<int>(p.a_transposed),
                                  static_cast<int>(p.b_transposed), static_cast<int>(p.a), static_cast<int>(p.b),
                                  static_cast<int>(p.out), static_cast<int>(p.epilogue), static_cast<int>(p.sums), p.alignment);
@@ -42,9 +42,9 @@ std::string line_of(const Product& p, const cublasLtMatmulAlgo_t& algorithm) {
   return line + "\n";
 }
 
-std::optional<std::pair<Product, cublasLtMatmulAlgo_t>> plan_of(const std::string& line) {
+std::optional<std::pair<GemmShape, cublasLtMatmulAlgo_t>> plan_of(const std::string& line) {
   std::istringstream text(line);
-  Product p;
+  GemmShape p;
   cublasLtMatmulAlgo_t algorithm{};
   int a_transposed = 0, b_transposed = 0, a = 0, b = 0, out = 0, epilogue = 0, sums = 0;
   text >> p.m >> p.n >> p.k >> a_transposed >> b_transposed >> a >> b >> out >> epilogue >> sums >> p.alignment;
@@ -68,13 +68,13 @@ PlanFile::PlanFile(const std::string& device) {
   read();
 }
 
-const cublasLtMatmulAlgo_t* PlanFile::find(const Product& product) const {
-  const auto found = plans_.find(product);
+const cublasLtMatmulAlgo_t* PlanFile::find(const GemmShape& shape) const {
+  const auto found = plans_.find(shape);
   return found == plans_.end() ? nullptr : &found->second;
 }
 
-void PlanFile::add(const Product& product, const cublasLtMatmulAlgo_t& algorithm) {
-  plans_[product] = algorithm;
+void PlanFile::add(const GemmShape& shape, const cublasLtMatmulAlgo_t& algorithm) {
+  plans_[shape] = algorithm;
   write();
 }
 
@@ -95,7 +95,7 @@ void PlanFile::read() {
 void PlanFile::write() const {
   if (path_.empty()) return;
   std::string text = std::string(kFirstLine) + "\n";
-  for (const auto& [product, algorithm] : plans_) text += line_of(product, algorithm);
+  for (const auto& [shape, algorithm] : plans_) text += line_of(shape, algorithm);
   try {
     create_folders(path_.parent_path());
     atomic_write(path_, bytes_of(text));

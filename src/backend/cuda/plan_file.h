@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "backend/product.h"
+#include "backend/gemm_shape.h"
 
 namespace trireme::cuda {
 
@@ -18,15 +18,15 @@ class PlanFile {
   // the program ends.
   explicit PlanFile(const std::string& device);
 
-  const cublasLtMatmulAlgo_t* find(const Product& product) const;
-  void add(const Product& product, const cublasLtMatmulAlgo_t& algorithm);  // also writes the file
+  const cublasLtMatmulAlgo_t* find(const GemmShape& shape) const;
+  void add(const GemmShape& shape, const cublasLtMatmulAlgo_t& algorithm);  // also writes the file
 
  private:
   void read();
   void write() const;
 
   std::filesystem::path path_;  // empty: no file
-  std::map<Product, cublasLtMatmulAlgo_t> plans_;
+  std::map<GemmShape, cublasLtMatmulAlgo_t> plans_;
 };
 
 }  // namespace trireme::cuda

@@ -1,7 +1,7 @@
 // Ops without sums: residual adds, dropout and activations. Each is a body that computes one pack of elements; for_each_pack runs
 // it over all packs.
 #include "backend/cuda/activation.cuh"
-#include "backend/cuda/quantise.h"
+#include "backend/cuda/quantize.h"
 
 namespace trireme {
 namespace cuda {
@@ -173,7 +173,7 @@ void CudaBackend::run(Stream stream, const DropoutBackward& op) {
 void CudaBackend::run(Stream stream, const ActivationForward& op) {
   CHECK_EQ(op.pre.shape, op.out.shape());
   if (op.out.fp8) {
-    quantise_activated(op.activation, op.pre, op.out, this->stream(stream));
+    quantize_activated(op.activation, op.pre, op.out, this->stream(stream));
     if (op.out.wide == Wide::scratch) return;
   }
   if (op.activation == Activation::none) return run(stream, Copy{.from = op.pre, .to = op.out.tensor});
@@ -194,7 +194,7 @@ void CudaBackend::run(Stream stream, const SwigluForward& op) {
   const int64_t F = op.out.shape()[1];
   CHECK_EQ(op.gate_up.shape[1], 2 * F);
   if (op.out.fp8) {
-    quantise_swiglu(op.gate_up, op.out, this->stream(stream));
+    quantize_swiglu(op.gate_up, op.out, this->stream(stream));
     if (op.out.wide == Wide::scratch) return;
   }
   with_act(op.out.dtype(), [&]<class T>(T) {

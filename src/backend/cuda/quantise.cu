@@ -1,7 +1,7 @@
 #include "backend/cuda/activation.cuh"
 #include "backend/cuda/fp8.cuh"
 #include "backend/cuda/norm.cuh"
-#include "backend/cuda/quantise.h"
+#include "backend/cuda/quantize.h"
 #include "tensor/fp8.h"
 
 namespace trireme {
@@ -171,7 +171,7 @@ __device__ void store_transposed(const uint32_t* tile, int across, int down, int
 }
 
 template <class Source, class Else, Fp8Format kFormat, bool kSums>
-__global__ void __launch_bounds__(kThreads, 4) quantise_tile(const Source source, const Destination to, const Else other) {
+__global__ void __launch_bounds__(kThreads, 4) quantize_tile(const Source source, const Destination to, const Else other) {
   __shared__ __align__(16) uint32_t tile[kTileColumns * kRowWords];
   __shared__ __align__(16) uint32_t other_tile[Else::kMakes ? kTileColumns * kRowWords : 4];
   __shared__ float sums[kSums ? kThreads / kWarp : 1][kTileColumns];
@@ -330,10 +330,10 @@ void make_copies(const Operand& x, const Source& source, cudaStream_t stream, co
   }
   const auto launch = [&]<Fp8Format kFormat>(std::integral_constant<Fp8Format, kFormat>) {
     if (to.column_sums)
-      quantise_tile<Source, Else, kFormat, true><<<grid, kThreads, 0, stream>>>(source, to, other);
+      quantize_tile<Source, Else, kFormat, true><<<grid, kThreads, 0, stream>>>(source, to, other);
     else
-      quantise_tile<Source, Else, kFormat, false><<<grid, kThreads, 0, stream>>>(source, to, other);
-    check_launch("quantise_tile");
+      quantize_tile<Source, Else, kFormat, false><<<grid, kThreads, 0, stream>>>(source, to, other);
+    check_launch("quantize_tile");
   };
   if (fp8.dtype() == DType::f8e4m3)
     launch(std::integral_constant<Fp8Format, __NV_E4M3>{});
@@ -359,19 +359,19 @@ void with_gelu(Activation activation, Use&& use) {
 
 }  // namespace
 
-void quantise(const Operand& x, cudaStream_t stream) {
+void quantize(const Operand& x, cudaStream_t stream) {
   if (x.dtype() == DType::bf16) return make_copies(x, Plain{matrix(x.tensor), width_of(x)}, stream);
   CHECK(x.dtype() == DType::f32 && aligned16(x.tensor.data));
   make_copies(x, PlainF32{data_of<const float>(x.tensor), width_of(x)}, stream);
 }
 
-void quantise_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream) {
+void quantize_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream) {
   with_gelu(activation, [&]<Activation kind>(std::integral_constant<Activation, kind>) {
     make_copies(out, Activated<kind>{matrix(pre), width_of(out)}, stream);
   });
 }
 
-void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream) {
+void quantize_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream) {
   with_gelu(activation, [&]<Activation kind>(std::integral_constant<Activation, kind>) {
     make_copies(d, ActivationGrad<kind>{matrix(d.tensor), matrix(pre), width_of(d)}, stream);
   });
@@ -381,7 +381,7 @@ bool can_remake(const Operand& x) {
   return x.wide == Wide::scratch && !x.fp8.values && x.fp8.dtype() == DType::f8e4m3 && *x.fp8.scaling == Fp8Scaling::delayed;
 }
 
-void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, const Operand& x, cudaStream_t stream) {
+void quantize_activation_grad(Activation activation, Tensor pre, const Operand& d, const Operand& x, cudaStream_t stream) {
   CHECK(can_remake(x) && aligned16(x.fp8.transposed.data));
   CHECK_EQ(x.fp8.transposed.shape, Shape({width_of(d), destination_of(d.fp8).N}));
   with_gelu(activation, [&]<Activation kind>(std::integral_constant<Activation, kind>) {
@@ -390,7 +390,7 @@ void quantise_activation_grad(Activation activation, Tensor pre, const Operand& 
   });
 }
 
-void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream) {
+void quantize_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream) {
   make_copies(out, SwigluProduct{matrix(gate_up), width_of(out)}, stream);
 }
 
@@ -398,9 +398,9 @@ void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream) {
 
 using namespace cuda;
 
-void CudaBackend::run(Stream where, const Quantise& op) { quantise(op.x, stream(where)); }
+void CudaBackend::run(Stream where, const Quantize& op) { quantize(op.x, stream(where)); }
 
-void CudaBackend::run(Stream where, const QuantiseNorm& op) {
+void CudaBackend::run(Stream where, const QuantizeNorm& op) {
   const int64_t N = op.out.shape()[0], C = op.out.shape()[1];
   CHECK_EQ(op.sum.shape, op.out.shape());
   CHECK(op.rstd.count() == N && op.weight.count() == C);

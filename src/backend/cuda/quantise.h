@@ -8,13 +8,13 @@
 
 namespace trireme::cuda {
 
-void quantise(const Operand& x, cudaStream_t stream);                                                 // of x itself
-void quantise_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream);  // of activation(pre)
+void quantize(const Operand& x, cudaStream_t stream);                                                 // of x itself
+void quantize_activated(Activation activation, Tensor pre, const Operand& out, cudaStream_t stream);  // of activation(pre)
 // Of d * activation'(pre).
-void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream);
+void quantize_activation_grad(Activation activation, Tensor pre, const Operand& d, cudaStream_t stream);
 // The same, and in the same pass the transposed FP8 copy of x = activation(pre). can_remake(x) must be true.
-void quantise_activation_grad(Activation activation, Tensor pre, const Operand& d, const Operand& x, cudaStream_t stream);
+void quantize_activation_grad(Activation activation, Tensor pre, const Operand& d, const Operand& x, cudaStream_t stream);
 bool can_remake(const Operand& x);  // whether x needs only the transposed copy and has its scale
-void quantise_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream);  // of swish(gate) * up
+void quantize_swiglu(Tensor gate_up, const Operand& out, cudaStream_t stream);  // of swish(gate) * up
 
 }  // namespace trireme::cuda

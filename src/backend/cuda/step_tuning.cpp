@@ -52,9 +52,9 @@ void StepTuning::run(const WorkKey& key, cudaStream_t stream, const std::functio
 cudaGraphExec_t StepTuning::record(Work& work, const ChoiceTrials::Run& run, cudaStream_t stream,
                                    const std::function<void()>& enqueue) {
   const auto use = [&](const std::vector<int>& choices) {
-    for (size_t i = 0; i < choices.size(); ++i) gemm_.use_finalist(work.products[i], choices[i]);
+    for (size_t i = 0; i < choices.size(); ++i) gemm_.use_finalist(work.gemms[i], choices[i]);
   };
-  const std::vector<int> always(work.products.size(), 0);
+  const std::vector<int> always(work.gemms.size(), 0);
   std::vector<int> choices = run.part == ChoiceTrials::kAllParts ? work.trials.best() : always;
   if (run.part >= 0) choices[static_cast<size_t>(run.part)] = run.choice;
   use(choices);
@@ -68,12 +68,12 @@ cudaGraphExec_t StepTuning::record(Work& work, const ChoiceTrials::Run& run, cud
 // The first works to run a second time are the micro-batches after the first of a step, which have most of the GEMMs. Later
 // works, such as an evaluation, may not run often enough to be tuned.
 void StepTuning::claim_products(Work& work) {
-  if (!work.products.empty() || collected_ >= kBothPasses) return;
+  if (!work.gemms.empty() || collected_ >= kBothPasses) return;
   std::vector<int> choices;
-  for (const Product& product : gemm_.used()) {
-    const int finalists = gemm_.finalists(product);
-    if (finalists < 2 || !claimed_.insert(product).second) continue;
-    work.products.push_back(product);
+  for (const GemmShape& shape : gemm_.used()) {
+    const int finalists = gemm_.finalists(shape);
+    if (finalists < 2 || !claimed_.insert(shape).second) continue;
+    work.gemms.push_back(shape);
     choices.push_back(finalists);
   }
   work.trials = ChoiceTrials(choices);
@@ -100,24 +100,24 @@ void StepTuning::discard(const TimedRun& timed) {
 void StepTuning::announce() {
   int64_t runs = 0;
   for (const auto& [key, work] : works_) runs = std::max(runs, work.trials.expected_runs());
-  fmt::print(stderr, "tuning  {} products in the steps of this run, about {} micro-batches\n", claimed_.size(), runs);
+  fmt::print(stderr, "tuning  {} GEMMs in the steps of this run, about {} micro-batches\n", claimed_.size(), runs);
 }
 
 void StepTuning::finish() {
   size_t changed = 0;
   double before = 0, after = 0;
   for (const auto& [key, work] : works_) {
-    if (work.products.empty()) continue;
+    if (work.gemms.empty()) continue;
     before += work.trials.seconds_always();
     after += work.trials.seconds_best();
-    for (size_t i = 0; i < work.products.size(); ++i) {
+    for (size_t i = 0; i < work.gemms.size(); ++i) {
       const int choice = work.trials.best()[i];
       changed += choice != 0 ? 1 : 0;
-      gemm_.keep(work.products[i], choice);
+      gemm_.keep(work.gemms[i], choice);
     }
   }
   done_ = true;
-  fmt::print(stderr, "tuned   {} of {} products have a better plan: {:.2f} ms a micro-batch, {:.2f} before\n", changed,
+  fmt::print(stderr, "tuned   {} of {} GEMMs have a better algorithm: {:.2f} ms per micro-batch, {:.2f} before\n", changed,
              claimed_.size(), 1e3 * after, 1e3 * before);
 }
 

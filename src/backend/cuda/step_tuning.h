@@ -31,7 +31,7 @@ class StepTuning {
  private:
   struct Work {
     bool seen = false;
-    std::vector<Product> products;  // GEMMs that are tried here; each is tried in one work only
+    std::vector<GemmShape> gemms;  // GEMMs that are tried here; each is tried in one work only
     ChoiceTrials trials{{}};
   };
   struct TimedRun {
@@ -50,7 +50,7 @@ class StepTuning {
 
   Gemm& gemm_;
   std::map<WorkKey, Work> works_;
-  std::set<Product> claimed_;
+  std::set<GemmShape> claimed_;
   std::deque<TimedRun> running_;
   int64_t collected_ = 0;
   bool done_ = false;

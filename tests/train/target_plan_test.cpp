@@ -1,11 +1,11 @@
-#include "train/paper_run.h"
+#include "train/target_plan.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "backend/cost/paper_gpu.h"
+#include "backend/cost/cost_gpu.h"
 #include "base/error.h"
 #include "config/recipe.h"
 #include "config/user_error.h"
@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-class PaperRunTest : public testing::Test {
+class TargetPlanTest : public testing::Test {
  protected:
   void SetUp() override { setenv("TRIREME_RECIPES", TRIREME_SOURCE_DIR "/recipes", 1); }
   void TearDown() override { unsetenv("TRIREME_RECIPES"); }
@@ -29,7 +29,7 @@ class PaperRunTest : public testing::Test {
 };
 
 // The rank that is named takes as much as any of all ranks.
-TEST_F(PaperRunTest, TheLargestRankIsTheLargestOfAll) {
+TEST_F(TargetPlanTest, TheLargestRankIsTheLargestOfAll) {
   const std::vector<std::string> layouts[] = {
       {"trainer.num_nodes=1", "trainer.devices=4", "model.pipeline_model_parallel_size=4", "model.global_batch_size=16"},
       {"trainer.num_nodes=1", "trainer.devices=8", "model.pipeline_model_parallel_size=4", "model.global_batch_size=16",
@@ -41,7 +41,7 @@ TEST_F(PaperRunTest, TheLargestRankIsTheLargestOfAll) {
   };
   for (const auto& layout : layouts) {
     const Settings settings = small(layout);
-    const PaperRun run = plan_on_paper(settings, find_gpu("h100"));
+    const TargetPlan run = plan_for_target(settings, find_gpu("h100"));
     const ModelSettings& model = settings.model;
     const MeshShape shape{.tp = static_cast<int>(model.tensor_model_parallel_size),
                           .cp = 1,
@@ -50,7 +50,7 @@ TEST_F(PaperRunTest, TheLargestRankIsTheLargestOfAll) {
     int64_t most = 0;
     for (int rank = 0; rank < shape.size(); ++rank) {
       const EngineSettings engine{.model = model, .precision = settings.trainer.precision, .gradient_clip = 1};
-      most = std::max(most, plan_memory(engine, PaperGpu(), run_size(settings).micro_batches, {shape, rank}).total());
+      most = std::max(most, plan_memory(engine, CostGpu(), run_size(settings).micro_batches, {shape, rank}).total());
     }
     EXPECT_EQ(run.total, most + run.rows.back().second) << run.rank;
   }
@@ -59,7 +59,7 @@ TEST_F(PaperRunTest, TheLargestRankIsTheLargestOfAll) {
 // What runs announced on an H200, in bench/gpu/reports/2026-11-17-1427.md, rounded to a tenth. Parameters, gradients, masters,
 // states and activations follow from the same recording; only the workspaces of libraries are estimates, so 2% of the whole are
 // allowed.
-TEST_F(PaperRunTest, AgreesWithWhatAnH200Took) {
+TEST_F(TargetPlanTest, AgreesWithWhatAnH200Took) {
   const struct {
     const char* recipe;
     std::vector<std::string> changes;
@@ -75,7 +75,7 @@ TEST_F(PaperRunTest, AgreesWithWhatAnH200Took) {
   };
   for (const auto& c : cases) {
     const std::string recipe = fmt::format("{}/bench/gpu/recipes/{}.yaml", TRIREME_SOURCE_DIR, c.recipe);
-    const PaperRun run = plan_on_paper(resolve_recipe(recipe, c.changes).settings, find_gpu("h200"));
+    const TargetPlan run = plan_for_target(resolve_recipe(recipe, c.changes).settings, find_gpu("h200"));
     const auto gibibytes = [&](const std::string& label) {
       for (const auto& [name, bytes] : run.rows)
         if (name == label) return static_cast<double>(bytes) / (1 << 30);
@@ -88,25 +88,25 @@ TEST_F(PaperRunTest, AgreesWithWhatAnH200Took) {
   }
 }
 
-TEST_F(PaperRunTest, SaysWhetherItFitsAndByHowMuch) {
-  const PaperRun run{.rank = 3,
-                     .holdings = "layers 0-3",
-                     .rows = {{"parameters", int64_t{70} << 30}, {"communication", 0}},
-                     .total = int64_t{70} << 30,
-                     .gpu = {"h100-80", int64_t{80} << 30}};
+TEST_F(TargetPlanTest, SaysWhetherItFitsAndByHowMuch) {
+  const TargetPlan run{.rank = 3,
+                       .holdings = "layers 0-3",
+                       .rows = {{"parameters", int64_t{70} << 30}, {"communication", 0}},
+                       .total = int64_t{70} << 30,
+                       .gpu = {"h100-80", int64_t{80} << 30}};
   Settings settings;
   settings.trainer.devices = 8;
   EXPECT_EQ(text_of(run, settings),
             "memory  rank 3 of 8 takes most (layers 0-3): parameters 70.0 GiB  = 70.0 GiB\n"
             "gpu     h100-80 has 80.0 GiB: fits, 10.0 GiB left");
-  PaperRun large = run;
+  TargetPlan large = run;
   large.gpu.memory = int64_t{40} << 30;
   EXPECT_NE(text_of(large, settings).find("does not fit, 30.0 GiB too much"), std::string::npos);
   EXPECT_EQ(json_of(large)["fits"], false);
   EXPECT_EQ(json_of(large)["left"], -(int64_t{30} << 30));
 }
 
-TEST_F(PaperRunTest, GpusAreKnownByNameAndFromTheRecipe) {
+TEST_F(TargetPlanTest, GpusAreKnownByNameAndFromTheRecipe) {
   EXPECT_EQ(find_gpu("H100").name, "h100-80");
   EXPECT_EQ(find_gpu("a100-40").name, "a100-40");
   EXPECT_EQ(gpu_of_recipe("proxy/h200").name, "h200-141");
@@ -118,16 +118,16 @@ TEST_F(PaperRunTest, GpusAreKnownByNameAndFromTheRecipe) {
   EXPECT_TRUE(user_error_of([] { find_gpu("h1000"); }).starts_with("--gpu h1000: not known; use h100-80, "));
 }
 
-TEST(PaperGpu, AttentionWithinDocumentsHasABias) {
+TEST(CostGpu, AttentionWithinDocumentsHasABias) {
   constexpr int64_t B = 3, T = 128, H = 4, D = 16;
   const Tensor out{nullptr, DType::bf16, {B, T, H, D}}, lse{nullptr, DType::f32, {B, H, T}};
   AttentionForward forward{.key_length = T, .out = out, .lse = lse};
   AttentionBackward backward{.key_length = T, .lse = lse, .d_out = out};
-  const int64_t before = PaperGpu().scratch_bytes(backward);
-  EXPECT_EQ(PaperGpu().scratch_bytes(forward), 0);
+  const int64_t before = CostGpu().scratch_bytes(backward);
+  EXPECT_EQ(CostGpu().scratch_bytes(forward), 0);
   forward.document_starts = backward.document_starts = {nullptr, DType::i32, {B * T}};
-  EXPECT_EQ(PaperGpu().scratch_bytes(forward), 2 * B * T * T);
-  EXPECT_EQ(PaperGpu().scratch_bytes(backward), before + 2 * B * T * T);
+  EXPECT_EQ(CostGpu().scratch_bytes(forward), 2 * B * T * T);
+  EXPECT_EQ(CostGpu().scratch_bytes(backward), before + 2 * B * T * T);
 }
 
 }  // namespace

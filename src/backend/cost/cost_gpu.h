@@ -3,15 +3,15 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/product.h"
+#include "backend/gemm_shape.h"
 #include "base/error.h"
 
 namespace trireme {
 
-class PaperGpu final : public Backend {
+class CostGpu final : public Backend {
  public:
 #define TRIREME_REFUSE_OP(Op) \
-  void run(Stream, const Op&) override { throw Failure("{} was asked of a GPU that is only on paper", Op::kName); }
+  void run(Stream, const Op&) override { throw Failure("{} was asked of a GPU that only records", Op::kName); }
   TRIREME_OPS(TRIREME_REFUSE_OP)
 #undef TRIREME_REFUSE_OP
 
@@ -39,7 +39,7 @@ class PaperGpu final : public Backend {
     constexpr int64_t kMultiprocessors = 132;
     return cuda::product_tiles(rows, columns) < 2 * kMultiprocessors;
   }
-  std::string description() const override { return "a GPU on paper"; }
+  std::string description() const override { return "a GPU that only records"; }
 
  private:
   // The mask that separates documents: [B,1,T,T] bf16.

@@ -1,4 +1,4 @@
-#include "train/pipeline_messages.h"
+#include "train/pipeline_p2p.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/paper_run.h"
+#include "train/target_plan.h"
 
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "backend/cost/paper_gpu.h"
+#include "backend/cost/cost_gpu.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "train/memory_plan.h"
@@ -86,11 +86,11 @@ const GpuKind& gpu_of_recipe(std::string_view recipe) {
   return kGpus.front();
 }
 
-PaperRun plan_on_paper(const Settings& settings, const GpuKind& gpu) {
+TargetPlan plan_for_target(const Settings& settings, const GpuKind& gpu) {
   const EngineSettings engine{
       .model = settings.model, .precision = settings.trainer.precision, .gradient_clip = settings.trainer.gradient_clip_val};
-  const PaperGpu target;
-  PaperRun largest;
+  const CostGpu target;
+  TargetPlan largest;
   for (const int64_t stage : stages_to_look_at(settings.model.pipeline_model_parallel_size)) {
     const MeshPlace place = place_of_stage(settings, stage);
     const MemoryPlan plan = plan_memory(engine, target, run_size(settings).micro_batches, place);
@@ -107,7 +107,7 @@ PaperRun plan_on_paper(const Settings& settings, const GpuKind& gpu) {
   return largest;
 }
 
-std::string text_of(const PaperRun& run, const Settings& settings) {
+std::string text_of(const TargetPlan& run, const Settings& settings) {
   std::vector<std::string> parts;
   for (const auto& [label, bytes] : run.rows)
     if (bytes > 0) parts.push_back(fmt::format("{} {}", label, format_bytes(bytes)));
@@ -121,7 +121,7 @@ std::string text_of(const PaperRun& run, const Settings& settings) {
   return text + fmt::format("gpu     {} has {}: {}", run.gpu.name, format_bytes(run.gpu.memory), verdict);
 }
 
-nlohmann::ordered_json json_of(const PaperRun& run) {
+nlohmann::ordered_json json_of(const TargetPlan& run) {
   nlohmann::ordered_json kinds;
   for (const auto& [label, bytes] : run.rows) kinds[label] = bytes;
   return {{"rank", run.rank},

@@ -25,7 +25,7 @@ const GpuKind& find_gpu(std::string_view name);
 // The GPU that a recipe is made for, as its name says (proxy/h200); h100-80 where it says none.
 const GpuKind& gpu_of_recipe(std::string_view recipe);
 
-struct PaperRun {
+struct TargetPlan {
   int64_t rank = 0;      // the one that takes most
   std::string holdings;  // what it holds of the model
   std::vector<std::pair<std::string, int64_t>> rows;
@@ -37,10 +37,10 @@ struct PaperRun {
 };
 
 // Records a step of the ranks that can be the largest. The settings must be valid.
-PaperRun plan_on_paper(const Settings& settings, const GpuKind& gpu);
+TargetPlan plan_for_target(const Settings& settings, const GpuKind& gpu);
 
 // Four lines: "memory  rank 0 of 8 takes most ..." and "gpu     h100-80 has ...: fits, ... left", and the two of the step.
-std::string text_of(const PaperRun& run, const Settings& settings);
-nlohmann::ordered_json json_of(const PaperRun& run);
+std::string text_of(const TargetPlan& run, const Settings& settings);
+nlohmann::ordered_json json_of(const TargetPlan& run);
 
 }  // namespace trireme

@@ -18,14 +18,14 @@ enum class Sums : uint8_t { precise, fast };
 
 // The GEMM D = A B in cuBLASLt's column-major layout: A [m,k], B [k,n], D [m,n]; then the epilogue. FP8 operands have scales, and
 // require A transposed and B not.
-struct Product {
+struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   Transposed a_transposed = Transposed::no, b_transposed = Transposed::no;
   DType a = DType::bf16, b = DType::bf16, out = DType::bf16;
   Epilogue epilogue = Epilogue::none;
   Sums sums = Sums::precise;
-  uint32_t alignment = 16;                           // smallest alignment of all operands, in bytes
-  auto operator<=>(const Product&) const = default;  // NOLINT(modernize-use-nullptr): false positive in generated code
+  uint32_t alignment = 16;                             // smallest alignment of all operands, in bytes
+  auto operator<=>(const GemmShape&) const = default;  // NOLINT(modernize-use-nullptr): false positive in generated code
 };
 
 // The number of thread blocks of a GEMM with so many rows and columns, one per tile of the library's most common tile size.
