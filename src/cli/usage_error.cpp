@@ -84,6 +84,7 @@ void require_known_command(const CLI::App& app, std::span<char* const> words) {
     const std::vector<const CLI::App*> commands = group->get_subcommands({});
     if (commands.empty() || word.starts_with('-')) return;
     const CLI::App* named = find_subcommand(*group, word);
+    if (named == nullptr && group->get_require_subcommand_min() == 0) return;  // launch FILE
     if (named == nullptr) {
       std::vector<std::string> names;
       for (const CLI::App* command : commands)

@@ -272,7 +272,12 @@ ResolvedRecipe resolve_recipe(const std::string& name_or_path, const std::vector
   if (own_name) read.settings.exp_manager.name = *own_name;
   if (validation == Validation::now) validate(read.settings);
   std::vector<IdleKey> ignored = without_used(std::move(read.ignored_keys), recipe, references);
-  return {std::move(recipe), std::move(read.settings), std::move(ignored), std::move(launcher)};
+  Tree launcher_settings;
+  if (composition.is_launcher_tree) {
+    launcher_settings = std::move(composition.tree);
+    launcher_settings.remove("training");
+  }
+  return {std::move(recipe), std::move(read.settings), std::move(ignored), std::move(launcher), std::move(launcher_settings)};
 }
 
 }  // namespace trireme

@@ -37,6 +37,7 @@ struct ResolvedRecipe {
   Settings settings;                  // read and, unless the caller validates later, validated
   std::vector<IdleKey> ignored_keys;  // known keys without effect here
   LauncherRequest launcher;           // what the launcher's settings request
+  Tree launcher_settings;             // the launcher's keys beside the recipe: cluster, env_vars, ...; null without a launcher
 
   // Throws a UserError if the launcher's settings request no training, or if only LitGPT can provide the data.
   void require_training() const;

@@ -38,11 +38,10 @@ struct Job {
   bool has_gpus = false;  // one GPU per rank
   std::vector<EnvironmentVariable> environment;
   std::optional<Container> container;
-  std::filesystem::path folder;        // RESULTS/NAME, absolute: script, logs and state of the job
-  std::filesystem::path run_folder;    // of a training: its exp_manager.explicit_log_dir; progress is its newest checkpoint
-  std::vector<std::string> after;      // names of jobs of the same launch that must have succeeded
-  std::vector<std::string> run_first;  // shell commands of the site file, before the job and after it, also after a failure
-  std::vector<std::string> run_last;
+  std::filesystem::path folder;      // RESULTS/NAME, absolute: script, logs and state of the job
+  std::filesystem::path recipe;      // the resolved recipe that the command names; empty: one shipped with the program
+  std::filesystem::path run_folder;  // of a training: its exp_manager.explicit_log_dir; progress is its newest checkpoint
+  std::vector<std::string> after;    // names of jobs of the same launch that must have succeeded
 };
 
 // The step of the newest complete checkpoint of a run folder; -1 if it has none. This is what counts as progress.

@@ -30,7 +30,12 @@ struct LaunchOptions {
   std::string data;          // folder of datasets, mounted and made known as data_dir
   int64_t max_restarts = 3;  // attempts without a new checkpoint until the launch gives up with status 93
   bool nsys = false;         // wrap the chosen ranks in nsys
-  Texts before, after;       // shell commands around the job
+  bool benchmark = false, resume = false, mllog = false, trace_ops = false;  // options of trireme train
+  Texts stages;             // data_preparation, training, conversion, evaluation; empty: training
+  std::string data_recipe;  // what data_preparation makes: data/pile
+  std::string files;        // of the data recipe: 0-29
+  Texts sweep;              // model.micro_batch_size=1,2,4
+  Texts before, after;      // shell commands around the job
 
   // This machine.
   std::string container;  // docker, podman, ctr or enroot

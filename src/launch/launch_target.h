@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-struct Choice {
+struct LaunchChoice {
   std::string what, why;  // "--mpi=none", "the site has no PMIx, so ranks meet over TCP"
 };
 
@@ -28,7 +28,7 @@ struct SubmissionFile {
 struct Submission {
   std::vector<SubmissionFile> files;               // written before the commands run
   std::vector<std::vector<std::string>> commands;  // one per job; $JOB_name stands for the id of an earlier job
-  std::vector<Choice> choices;
+  std::vector<LaunchChoice> choices;
 };
 
 // A submitted job, as launch.json keeps it.
@@ -63,8 +63,13 @@ class LaunchTarget {
   virtual JobStatus status(const JobRecord& job) = 0;
   // Stops the job and removes everything that submit() made outside of its folder. Done already: nothing.
   virtual void stop(const JobRecord& job) = 0;
-  // Prints the log to stdout. The default reads files: folder/rank-00003.log, or folder/log.txt without a rank.
+  // Prints the log to stdout. The default reads log_file().
   virtual void show_log(const JobRecord& job, const LogRequest& request);
+  // The log of a rank, or the merged one: by default folder/rank-00003.log and folder/log.txt.
+  virtual std::filesystem::path log_file(const JobRecord& job, std::optional<int64_t> rank);
+  // Copies files of a launch whose path below its folder matches `glob` to `to`; returns how many. The default copies from the
+  // folder itself, which local and Slurm launches share with this machine.
+  virtual int64_t fetch_files(const std::filesystem::path& folder, const std::string& glob, const std::filesystem::path& to);
 };
 
 std::unique_ptr<LaunchTarget> make_local_target(const LaunchOptions& options);

@@ -1,0 +1,46 @@
+// A launch as a file, so that benchmarks live in git, and the site file with what all launches of a cluster share.
+//
+//   launch: 1                       # version of this format
+//   target: slurm
+//   recipe: gpt3/175b
+//   overrides: [trainer.max_steps=40]
+//   nodes: 16
+//   image: /images/trireme.sqsh
+//
+// A site file has options only: partition, account, image, mounts, env, before, after, ...
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/given_options.h"
+
+namespace trireme {
+
+struct LaunchRequest {
+  TargetKind target = TargetKind::local;
+  std::string recipe;
+  std::vector<std::string> overrides;
+  GivenOptions options;
+};
+
+// UserError for unknown keys, options of other targets and a newer version.
+LaunchRequest read_launch_file(const std::string& path);
+std::string write_launch_file(const LaunchRequest& request);
+
+// The options of a site file. Also takes the names of the NeMo launcher's config.yaml and cluster/bcm.yaml: container,
+// container_mounts, env_vars, base_results_dir, data_dir, numa_mapping, srun_args.
+GivenOptions read_site_file(const std::string& path);
+// The same names in the launcher's settings of a recipe tree. Keys that request nothing, or something else, are left out.
+GivenOptions read_launcher_settings(const Tree& settings);
+
+// The site file to use: the one named, else TRIREME_SITE, else ~/.config/trireme/site.yaml if it is there; empty: none.
+std::string find_site_file(const std::string& named);
+
+std::optional<TargetKind> find_target(std::string_view name);
+
+// UserError for an option that this target does not have; it would be left out silently.
+void require_for_target(const GivenOptions& options, TargetKind target);
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+// From a request to the jobs of a launch: every check that needs no cluster happens here, before anything is submitted.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "config/recipe.h"
+#include "launch/launch_file.h"
+#include "launch/launch_target.h"
+
+namespace trireme {
+
+struct SweepPoint {
+  std::string job;                     // its name; empty: not run
+  std::vector<std::string> overrides;  // what distinguishes it
+  std::string reason;                  // why it is not run
+};
+
+struct LaunchPlan {
+  std::string name;
+  std::filesystem::path folder;  // RESULTS/NAME, absolute
+  LaunchRequest request;         // with the options of the site and of the launcher's settings
+  std::vector<Job> jobs;
+  std::vector<SubmissionFile> files;  // resolved recipes
+  std::vector<LaunchChoice> choices;
+  std::vector<SweepPoint> sweep;  // empty without a sweep
+};
+
+// UserError for anything the recipe check finds: settings, ranks, memory of the named GPU, stages, names. Reads the site file and
+// changes nothing.
+LaunchPlan plan_launch(LaunchRequest request, const std::string& site_file);
+
+// What the scripts of AWS users set: MODEL_NAME and MODEL_SIZE (the recipe), NODES, MAX_STEPS, IMAGE, JOB_NAME, JOB_SUFFIX; and
+// ENABLE_NSYS_PROFILE. Fills what the request does not have. UserError if both differ.
+std::vector<LaunchChoice> apply_environment(LaunchRequest& request);
+
+// gpt3-175b16 of gpt3/175b on 16 nodes. Lower case letters, digits and dashes, so that every target takes it.
+std::string default_name(const std::string& recipe, int64_t nodes);
+// UserError unless the name can be a folder, a Slurm job and a Kubernetes object.
+void require_launch_name(const std::string& name);
+
+}  // namespace trireme
