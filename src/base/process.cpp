@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <link.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +65,16 @@ int64_t left_in_groups() {
 }
 
 }  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
+
+std::string user_name() {
+  const passwd* user = ::getpwuid(::getuid());
+  return user == nullptr ? fmt::format("{}", ::getuid()) : user->pw_name;
+}
 
 std::string build_id() {
   std::string id;

@@ -13,6 +13,9 @@ std::string shell_word(std::string_view word);
 // Returns the command line of this process, quoted for a shell; empty if unknown.
 std::string command_line();
 
+std::string host_name();  // "localhost" if unknown
+std::string user_name();  // who runs this process; its number if it has no name
+
 // Returns the linker's build id of this program; empty if there is none.
 std::string build_id();
 

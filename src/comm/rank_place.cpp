@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/process.h"
 #include "comm/tcp.h"
 
 namespace trireme {

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/process.h"
 
 namespace trireme {
 namespace {
@@ -201,11 +202,6 @@ std::vector<std::string> TcpListener::addresses() const {
   }
   addresses.push_back(host_name());
   return addresses;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
 }
 
 }  // namespace trireme

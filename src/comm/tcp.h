@@ -73,6 +73,4 @@ class TcpListener {
   Reach reach_;
 };
 
-std::string host_name();
-
 }  // namespace trireme

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/process.h"
 
 namespace trireme {
 namespace {

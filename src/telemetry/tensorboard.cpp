@@ -16,6 +16,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 
 namespace trireme {
 namespace {
@@ -107,9 +108,7 @@ std::string new_file_path(const std::string& folder, const Clock& clock) {
     std::from_chars(name.data() + kFilePrefix.size(), name.data() + name.size(), other);
     stamp = std::max(stamp, other + 1);
   }
-  std::array<char, 256> host{};
-  const std::string host_name = gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "localhost";
-  return (std::filesystem::path(folder) / fmt::format("{}{:010}.{}.{}", kFilePrefix, stamp, host_name, getpid())).string();
+  return (std::filesystem::path(folder) / fmt::format("{}{:010}.{}.{}", kFilePrefix, stamp, host_name(), getpid())).string();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda_module.h"
 #include "backend/reference/reference_backend.h"
+#include "base/process.h"
 #include "comm/control.h"
 #include "comm/nccl_group.h"
 #include "comm/staged_group.h"
