@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/composer.h"
 #include "config/interpolation.h"
 #include "config/known_keys.h"
