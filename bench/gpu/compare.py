@@ -79,8 +79,8 @@ def tune(arguments, log):
 def our_memory(log):
     """GiB of (state, FP8 weights, the rest) as the start-up line announces it, which tests hold against what was measured. State is
     the bf16 weights, f32 gradients, masters and moments; the rest are activations and scratch. The driver and the libraries are
-    left out: PyTorch's figure does not have them."""
-    line = re.findall(r'^memory  parameters .*$', '\n'.join(log), re.MULTILINE)[-1]
+    left out: PyTorch's figure does not have them. The line continues in indented lines."""
+    line = re.findall(r'^memory  parameters .*(?:\n {8}.*)*', '\n'.join(log), re.MULTILINE)[-1]
     parts = {name: float(size) * UNITS[unit] for name, size, unit in re.findall(r'(\w+) ([\d.]+) (B|KiB|MiB|GiB)', line)}
     state = parts['gradients'] / 2 + parts['gradients'] + parts['masters'] + parts['states']
     return state, max(0, parts['parameters'] - parts['gradients'] / 2), parts['activations'] + parts['scratch']
