@@ -36,6 +36,10 @@ int manage_launches(const ManageArguments& arguments);
 // The target of a launch that exists, with the options it was launched with.
 std::unique_ptr<LaunchTarget> make_target(const LaunchRequest& request);
 
+struct LaunchPlan;
+// Prints the figures of a sweep's runs, the fastest first, and draws them on one page in the folder of the launch.
+void compare_sweep(const LaunchPlan& plan);
+
 // Waits for the jobs, prints the log of the training, and returns its exit status.
 int follow_jobs(LaunchTarget& target, const std::vector<JobRecord>& jobs);
 

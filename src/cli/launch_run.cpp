@@ -147,7 +147,11 @@ int submit_and_follow(LaunchPlan& plan, const Submission& submission, LaunchTarg
     fmt::print(stderr, "Logging to: {}\n", target.log_file(job, std::nullopt).string());
     fmt::print(stderr, "started {} as {}\n", job.name, job.id);
   }
-  if (follows) return follow_jobs(target, record.jobs);
+  if (follows) {
+    const int status = follow_jobs(target, record.jobs);
+    if (!plan.sweep.empty()) compare_sweep(plan);
+    return status;
+  }
   fmt::print(stderr, "follow it with trireme launch --logs {} --follow, stop it with trireme launch --stop {}\n", plan.name,
              plan.name);
   return kDone;

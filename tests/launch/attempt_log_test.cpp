@@ -13,7 +13,8 @@ class AttemptLogTest : public testing::Test {
  protected:
   AttemptLog log(int64_t most = 3) { return {folder_.path(), folder_ / "results", most}; }
   void save_checkpoint(int64_t step) {
-    const std::string name = "results/checkpoints/step-" + std::string(8 - std::to_string(step).size(), '0') + std::to_string(step);
+    const std::string name =
+        "results/checkpoints/step-" + std::string(8 - std::to_string(step).size(), '0') + std::to_string(step);
     folder_.write(name + "/manifest.json", "{}");
   }
 
