@@ -127,9 +127,11 @@ void add_management(CLI::App& command, ManageArguments& arguments) {
 }
 
 // The word after trireme launch: a launch file, or with --fetch which files.
-int launch_or_manage(const LaunchArguments& flags, ManageArguments manage, const std::string& word, const std::string& site) {
+int launch_or_manage(const LaunchArguments& flags, ManageArguments manage, const std::string& word) {
+  const LaunchRequest& given = flags.request;
   if (manage.is_given()) {
     if (!word.empty() && manage.fetch.empty()) throw UserError("{}: only --fetch takes a further word, the files to copy", word);
+    if (!given.overrides.empty()) throw UserError("{}: settings are for a launch file", given.overrides.front());
     manage.glob = word;
     return manage_launches(manage);
   }
@@ -138,7 +140,10 @@ int launch_or_manage(const LaunchArguments& flags, ManageArguments manage, const
   if (const auto target = find_target(word)) throw UserError("{} must follow launch at once", name_of(*target));
   LaunchArguments arguments = flags;
   arguments.request = read_launch_file(word);
-  arguments.site = site;
+  arguments.request.overrides.insert(arguments.request.overrides.end(), given.overrides.begin(), given.overrides.end());
+  GivenOptions options = given.options;
+  add_below(options, arguments.request.options);
+  arguments.request.options = std::move(options);
   arguments.json = manage.json;
   return launch(std::move(arguments));
 }
@@ -156,7 +161,9 @@ void add_launch_command(CLI::App& app, int& status) {
                                          "           trireme launch --list\n");
   command->require_subcommand(0, 1);
   command->add_option("file", *word, "a launch file that --save wrote; with --fetch the files to copy, as in '*.json'");
+  command->add_option("overrides", flags->request.overrides, "with a launch file: further settings as key=value");
   add_management(*command, *manage);
+  for (const char* name : {"name", "resume"}) add_launch_option(*command, *find_launch_option(name), flags->request.options);
   command->add_option("--site", flags->site, "with a launch file: the site file");
   command->add_flag("--dry-run", flags->dry_run, "with a launch file: print what would be submitted and why, and stop");
   command->add_flag("--detach", flags->detach, "with a launch file: return at once");
@@ -165,7 +172,7 @@ void add_launch_command(CLI::App& app, int& status) {
     add_target(*command, target, status);
   add_hidden_commands(*command, status);
   command->callback([=, &status] {
-    if (command->get_subcommands().empty()) status = launch_or_manage(*flags, *manage, *word, flags->site);
+    if (command->get_subcommands().empty()) status = launch_or_manage(*flags, *manage, *word);
   });
 }
 
