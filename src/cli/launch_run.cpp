@@ -133,7 +133,7 @@ void run_site_commands(const std::vector<std::string>& commands, std::string_vie
 
 int submit_and_follow(LaunchPlan& plan, const Submission& submission, LaunchTarget& target, const LaunchArguments& arguments) {
   write_files(plan.files);
-  write_files({{plan.folder / "launch.yaml", write_launch_file(plan.request)}});
+  write_files({{plan.folder / "launch.yaml", write_launch_file(plan.request, plan.folder)}});
   if (arguments.no_submit) {
     write_files(submission.files);
     for (const auto& command : submission.commands) fmt::print("{}\n", command_text(command));
@@ -187,7 +187,10 @@ int launch(LaunchArguments arguments) {
   const std::unique_ptr<LaunchTarget> target = make_target(plan.request);
   require_free_name(plan, *target, request);
   const Submission submission = target->prepare(plan.jobs);
-  if (!arguments.save.empty()) write_files({{fs::absolute(arguments.save), write_launch_file(request)}});
+  if (!arguments.save.empty()) {
+    const fs::path file = fs::absolute(arguments.save);
+    write_files({{file, write_launch_file(request, file.parent_path())}});
+  }
   if (arguments.dry_run) {
     if (arguments.json)
       print_json(json_of(plan, submission));

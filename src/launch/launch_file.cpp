@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "config/recipe.h"
 #include "config/suggestions.h"
 #include "config/yaml.h"
 
@@ -55,6 +56,19 @@ Tree written_value(const LauncherName& name, const Tree& value) {
   throw UserError("{} is not a key of this file{}{}", key, did_you_mean(key, known), value.where_suffix());
 }
 
+bool is_shipped(const std::string& recipe) {
+  const auto shipped = shipped_recipes();
+  return std::ranges::find(shipped, recipe, &ShippedRecipe::name) != shipped.end();
+}
+
+// A recipe that is a file is named from the folder of the launch file.
+std::string recipe_from(const std::string& launch_file, const std::string& recipe) {
+  const std::filesystem::path beside = std::filesystem::path(launch_file).parent_path() / recipe;
+  std::error_code failed;
+  const bool is_file = !recipe.empty() && !is_shipped(recipe) && std::filesystem::exists(beside, failed);
+  return is_file ? beside.lexically_normal().string() : recipe;
+}
+
 Texts words_of(const Tree& value, const std::string& key) {
   if (!value.is_list()) throw UserError("{}={}: use a list{}", key, value.brief(), value.where_suffix());
   Texts words;
@@ -95,7 +109,7 @@ LaunchRequest read_launch_file(const std::string& path) {
       if (!kind) throw UserError("target={}: use local, slurm or kubernetes{}", entry.value.brief(), entry.value.where_suffix());
       request.target = *kind, has_target = true;
     } else if (entry.key == "recipe") {
-      request.recipe = entry.value.text();
+      request.recipe = recipe_from(path, entry.value.text());
     } else if (entry.key == "overrides") {
       request.overrides = words_of(entry.value, entry.key);
     } else if (const LaunchOption* option = find_launch_option(entry.key)) {
@@ -108,11 +122,15 @@ LaunchRequest read_launch_file(const std::string& path) {
   return request;
 }
 
-std::string write_launch_file(const LaunchRequest& request) {
+std::string write_launch_file(const LaunchRequest& request, const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::string recipe = request.recipe;
+  if (std::error_code failed; fs::path(recipe).is_relative() && !is_shipped(recipe) && fs::exists(recipe, failed))
+    recipe = fs::absolute(recipe).lexically_normal().lexically_relative(fs::absolute(folder).lexically_normal()).string();
   Tree file(Tree::Map{});
   file.map().push_back({"launch", Tree(kVersion)});
   file.map().push_back({"target", Tree(name_of(request.target))});
-  file.map().push_back({"recipe", Tree(request.recipe)});
+  file.map().push_back({"recipe", Tree(recipe)});
   Tree::List overrides;
   for (const std::string& text : request.overrides) overrides.emplace_back(std::string(text));
   if (!overrides.empty()) file.map().push_back({"overrides", Tree(std::move(overrides))});

@@ -10,6 +10,7 @@
 // A site file has options only: partition, account, image, mounts, env, before, after, ...
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,9 +26,11 @@ struct LaunchRequest {
   GivenOptions options;
 };
 
-// UserError for unknown keys, options of other targets and a newer version.
+// UserError for unknown keys, values that do not fit and a newer version. A recipe that is a file is found from the folder of the
+// launch file.
 LaunchRequest read_launch_file(const std::string& path);
-std::string write_launch_file(const LaunchRequest& request);
+// The text of a launch file in `folder`, from where it names a recipe that is a file.
+std::string write_launch_file(const LaunchRequest& request, const std::filesystem::path& folder);
 
 // The options of a site file. Also takes the names of the NeMo launcher's config.yaml and cluster/bcm.yaml: container,
 // container_mounts, env_vars, base_results_dir, data_dir, numa_mapping, srun_args.

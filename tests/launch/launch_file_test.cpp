@@ -38,13 +38,24 @@ TEST_F(LaunchFileTest, EveryOptionOfEveryTargetIsReadBack) {
         .target = target, .recipe = "gpt3/175b", .overrides = {"trainer.max_steps=40", "a.b=[1,2]"}, .options = {}};
     for (const LaunchOption& option : launch_option_table())
       if (is_for(option, target)) set_option(request.options, option, example_of(option));
-    const LaunchRequest again = read_launch_file(folder_.write("launch.yaml", write_launch_file(request)));
+    const LaunchRequest again = read_launch_file(folder_.write("launch.yaml", write_launch_file(request, folder_.path())));
     EXPECT_EQ(again.target, target);
     EXPECT_EQ(again.recipe, request.recipe);
     EXPECT_EQ(again.overrides, request.overrides);
     EXPECT_EQ(to_tree(again.options).text(), to_tree(request.options).text());
-    EXPECT_EQ(write_launch_file(again), write_launch_file(request));
+    EXPECT_EQ(write_launch_file(again, "/"), write_launch_file(request, "/"));
   }
+}
+
+TEST_F(LaunchFileTest, ARecipeThatIsAFileIsFoundFromTheFolderOfTheLaunchFile) {
+  const std::string recipe = folder_.write("recipes/mine.yaml", "extends: demo\n");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  const LaunchRequest request{.target = TargetKind::local, .recipe = "recipes/mine.yaml", .overrides = {}, .options = {}};
+  const std::string text = write_launch_file(request, folder_ / "launches");
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(contains(text, "recipe: ../recipes/mine.yaml"));
+  EXPECT_EQ(read_launch_file(folder_.write("launches/a.yaml", text)).recipe, recipe);
 }
 
 TEST_F(LaunchFileTest, EveryOptionHasHelpAndAName) {
