@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/launch_commands.h"
+#include "launch/local/rank_start.h"
+#include "launch/local/supervisor.h"
 #include "launch/profile_rank.h"
 
 namespace trireme {
@@ -99,8 +101,30 @@ void add_target(CLI::App& launch_command, TargetKind target, int& status) {
   command->callback([arguments, &status] { status = launch(*arguments); });
 }
 
+// The supervisor of a launch on this machine, and what it starts as each rank.
+void add_local_commands(CLI::App& launch_command, int& status) {
+  auto options = std::make_shared<SuperviseOptions>();
+  CLI::App* supervisor = launch_command.add_subcommand("supervise", "Look after a launch on this machine.");
+  supervisor->group("");
+  supervisor->add_option("file", options->launch_file, "what to start: local.json in the folder of the launch")->required();
+  supervisor->add_option("--leash", options->leash, "a descriptor: the socket to the command that started this");
+  supervisor->add_option("--job", options->job, "in a container: run this job once, as long as stdin is open");
+  supervisor->add_flag("--resume", options->resumes, "with --job: continue from the newest checkpoint");
+  supervisor->callback([options, &status] { status = supervise(*options); });
+
+  auto rank = std::make_shared<StartedRank>();
+  CLI::App* starter = launch_command.add_subcommand("start-rank", "Become a rank of a launch on this machine.");
+  starter->group("");
+  starter->add_option("file", rank->launch_file, "local.json in the folder of the launch")->required();
+  starter->add_option("job", rank->job, "the name of the job")->required();
+  starter->add_option("socket", rank->socket, "of the supervisor")->required();
+  starter->add_flag("--resume", rank->resumes, "continue from the newest checkpoint");
+  starter->callback([rank] { become_rank(*rank); });
+}
+
 // What the supervisor of a node starts; not for users.
 void add_hidden_commands(CLI::App& launch_command, int& status) {
+  add_local_commands(launch_command, status);
   auto profile = std::make_shared<ProfileRank>();
   CLI::App* command =
       launch_command.add_subcommand("profile-rank", "Run a command under nsys if its rank is one of those named.");

@@ -56,6 +56,14 @@ int rank_in_environment() {
   }
 }
 
+bool is_built_with_mpi() {
+#ifdef TRIREME_MPI
+  return true;
+#else
+  return false;
+#endif
+}
+
 World::World() : control_(std::make_unique<Control>()) {}
 World::World(std::unique_ptr<Transport> transport, Progress::Options options)
     : transport_(std::move(transport)), progress_(std::make_unique<Progress>(options)), control_(std::make_unique<Control>()) {}

@@ -16,6 +16,8 @@ enum class LastResort : uint8_t;
 // The rank of this process according to its launcher's environment; 0 without a launcher.
 int rank_in_environment();
 
+bool is_built_with_mpi();  // ranks that mpirun starts can find each other
+
 class World {
  public:
   // `terms` is called only if there are other ranks. If the ranks do not meet, or differ, the process ends as in leave().

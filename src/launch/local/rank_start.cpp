@@ -1,0 +1,125 @@
+#include "launch/local/rank_start.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+#include "launch/local/apply_binding.h"
+#include "launch/local/rank_socket.h"
+
+namespace trireme {
+namespace {
+
+// Of this process: 0 if nothing says otherwise.
+int64_t local_rank_in_environment() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "TRIREME_LOCAL_RANK"})
+    if (const char* text = std::getenv(name); text != nullptr) {
+      int64_t rank = 0;
+      std::from_chars(text, text + std::strlen(text), rank);
+      return rank;
+    }
+  return 0;
+}
+
+std::vector<std::string> command_of_rank(const LocalJob& job, int64_t local_rank, bool resumes) {
+  std::vector<std::string> words = job.command;
+  if (!job.tasks.empty()) {
+    const auto& task = job.tasks.at(static_cast<size_t>(local_rank));
+    words.insert(words.end(), task.begin(), task.end());
+  }
+  if (resumes) words.insert(words.end(), job.resume.begin(), job.resume.end());
+  return words;
+}
+
+bool begins_with_any(std::string_view name, std::initializer_list<std::string_view> beginnings) {
+  return std::ranges::any_of(beginnings, [&](std::string_view beginning) { return name.starts_with(beginning); });
+}
+
+}  // namespace
+
+std::vector<std::string> start_command(const LocalJob& job, const AttemptStart& start) {
+  std::vector<std::string> words;
+  if (job.starter == RankStarter::mpirun) {
+    // Ranks are bound by start-rank, so that bindings do not depend on who starts them.
+    words = {"mpirun", "-n", fmt::format("{}", job.ranks), "--oversubscribe", "--bind-to", "none"};
+    if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  }
+  for (const std::string& word :
+       {start.program, std::string("launch"), std::string("start-rank"), start.launch_file.string(), job.name, start.socket})
+    words.push_back(word);
+  if (start.resumes) words.emplace_back("--resume");
+  return words;
+}
+
+std::vector<std::string> container_command(const LocalJob& job, const AttemptStart& start) {
+  std::vector<std::string> words = job.container;
+  for (const std::string& word :
+       {std::string("trireme"), std::string("launch"), std::string("supervise"), start.launch_file.string(), "--job=" + job.name})
+    words.push_back(word);
+  if (start.resumes) words.emplace_back("--resume");
+  return words;
+}
+
+std::vector<EnvironmentVariable> rank_environment(const LocalJob& job, const AttemptStart& start, int64_t local_rank) {
+  std::vector<EnvironmentVariable> all = job.environment;
+  if (job.starter == RankStarter::mpirun) {
+    // Waiting ranks leave the cores to those that compute.
+    const bool shares_cores = job.ranks > static_cast<int64_t>(std::thread::hardware_concurrency());
+    if (shares_cores) all.push_back({"OMPI_MCA_mpi_yield_when_idle", "1"});
+    return all;
+  }
+  all.push_back({"TRIREME_LOCAL_RANK", fmt::format("{}", local_rank)});
+  if (job.world == 1 || !job.tasks.empty()) return all;
+  all.push_back({"RANK", fmt::format("{}", job.first_rank + local_rank)});
+  all.push_back({"WORLD_SIZE", fmt::format("{}", job.world)});
+  all.push_back({"LOCAL_RANK", fmt::format("{}", local_rank)});
+  all.push_back({"LOCAL_WORLD_SIZE", fmt::format("{}", job.ranks)});
+  all.push_back({"GPUS_PER_NODE", fmt::format("{}", job.ranks)});
+  if (start.port != 0) {
+    all.push_back({"MASTER_ADDR", "127.0.0.1"});
+    all.push_back({"MASTER_PORT", fmt::format("{}", start.port)});
+  }
+  return all;
+}
+
+void forget_other_launchers() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (begins_with_any(name, {"OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_NUM_", "OMPI_FIRST_", "OMPI_MCA_ess",
+                               "OMPI_MCA_orte_", "PMIX_", "PMI_", "TORCHELASTIC_", "SLURM_STEP_", "SLURM_PROCID"}) ||
+        name == "RANK" || name == "WORLD_SIZE" || name == "LOCAL_RANK" || name == "LOCAL_WORLD_SIZE")
+      names.emplace_back(name);
+  }
+  for (const std::string& name : names) ::unsetenv(name.c_str());
+}
+
+void become_rank(const StartedRank& started) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::setpgid(0, 0);
+  const LocalLaunch launch = read_local_launch(started.launch_file);
+  const auto job = std::ranges::find(launch.jobs, started.job, &LocalJob::name);
+  if (job == launch.jobs.end()) throw UserError("{} has no job {}", started.launch_file.string(), started.job);
+  const int64_t local_rank = local_rank_in_environment();
+  // Without a supervisor there is no rank: this also covers one that died before the first line of this function.
+  report_to_supervisor(started.socket, local_rank);
+  if (static_cast<size_t>(local_rank) < job->bindings.size()) apply_binding(job->bindings[static_cast<size_t>(local_rank)]);
+  const std::vector<std::string> words = command_of_rank(*job, local_rank, started.resumes);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments.front(), arguments.data());
+  throw Failure("{} cannot be started: {}", words.front(), std::strerror(errno));
+}
+
+}  // namespace trireme
