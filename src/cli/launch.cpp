@@ -7,6 +7,7 @@
 #include "launch/local/rank_start.h"
 #include "launch/local/supervisor.h"
 #include "launch/profile_rank.h"
+#include "launch/slurm/supervisor.h"
 
 namespace trireme {
 namespace {
@@ -137,6 +138,34 @@ void add_hidden_commands(CLI::App& launch_command, int& status) {
   command->callback([profile, &status] { status = exec_profiled(*profile); });
 }
 
+// What the batch script of a Slurm job becomes, and what it starts on another node of its job.
+void add_slurm_commands(CLI::App& launch_command, int& status) {
+  auto job = std::make_shared<SupervisedJob>();
+  CLI::App* supervise = launch_command.add_subcommand("slurm-supervise", "Start the attempts of a job inside its allocation.");
+  supervise->group("");
+  supervise->add_option("--folder", job->folder, "of logs and state")->required();
+  supervise->add_option("--run-folder", job->run_folder, "of the training");
+  supervise->add_option("--task", job->task, "of an array");
+  supervise->add_option("--nodes", job->nodes, "of the run");
+  supervise->add_option("--max-restarts", job->max_restarts, "attempts without a new checkpoint");
+  supervise->add_option("--save-seconds", job->save_seconds, "that ranks get to save before the time limit");
+  supervise->add_flag("--spares", job->has_spares, "the allocation has more nodes than the run");
+  supervise->add_flag("--requeue", job->may_requeue, "Slurm may start the job again");
+  supervise->add_flag("--resume", job->resume, "the first attempt continues a run");
+  supervise->add_option("step", job->step, "srun and its arguments")->required();
+  supervise->positionals_at_end();
+  supervise->callback([job, &status] { status = supervise_slurm_job(*job); });
+
+  auto deputy = std::make_shared<SlurmDeputy>();
+  CLI::App* watch = launch_command.add_subcommand("slurm-deputy", "Put a job back into the queue if its first node fails.");
+  watch->group("");
+  watch->add_option("--job", deputy->job, "its number")->required();
+  watch->add_option("--host", deputy->host, "the node of its supervisor")->required();
+  watch->add_option("--seconds", deputy->seconds, "between questions");
+  watch->add_flag("--requeue", deputy->may_requeue, "else it is cancelled");
+  watch->callback([deputy, &status] { status = watch_supervisor_node(*deputy); });
+}
+
 void add_management(CLI::App& command, ManageArguments& arguments) {
   command.add_flag("--list", arguments.list, "the launches of a results folder, and how they are");
   command.add_option("--status", arguments.status, "how a launch is, job by job")->type_name("RUN");
@@ -195,6 +224,7 @@ void add_launch_command(CLI::App& app, int& status) {
   for (const TargetKind target : {TargetKind::local, TargetKind::slurm, TargetKind::kubernetes})
     add_target(*command, target, status);
   add_hidden_commands(*command, status);
+  add_slurm_commands(*command, status);
   command->callback([=, &status] {
     if (command->get_subcommands().empty()) status = launch_or_manage(*flags, *manage, *word);
   });

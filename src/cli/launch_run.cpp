@@ -198,6 +198,7 @@ int launch(LaunchArguments arguments) {
       print_dry_run(plan, submission);
     return kDone;
   }
+  if (!arguments.no_submit) target->require_ready();
   if (!arguments.json) print_plan(plan, submission);
   const LaunchOptions& options = plan.request.options.values;
   const bool waits = plan.request.target == TargetKind::local ? !arguments.detach : arguments.wait;
