@@ -187,6 +187,7 @@ int launch(LaunchArguments arguments) {
   const std::unique_ptr<LaunchTarget> target = make_target(plan.request);
   require_free_name(plan, *target, request);
   const Submission submission = target->prepare(plan.jobs);
+  if (!arguments.dry_run && !arguments.no_submit) target->require_ready(plan.jobs);
   if (!arguments.save.empty()) {
     const fs::path file = fs::absolute(arguments.save);
     write_files({{file, write_launch_file(request, file.parent_path())}});
@@ -198,7 +199,6 @@ int launch(LaunchArguments arguments) {
       print_dry_run(plan, submission);
     return kDone;
   }
-  if (!arguments.no_submit) target->require_ready();
   if (!arguments.json) print_plan(plan, submission);
   const LaunchOptions& options = plan.request.options.values;
   const bool waits = plan.request.target == TargetKind::local ? !arguments.detach : arguments.wait;

@@ -40,6 +40,7 @@ struct Job {
   std::optional<Container> container;
   std::filesystem::path folder;      // RESULTS/NAME, absolute: script, logs and state of the job
   std::filesystem::path recipe;      // the resolved recipe that the command names; empty: one shipped with the program
+  std::string recipe_text;           // of that file
   std::filesystem::path run_folder;  // of a training: its exp_manager.explicit_log_dir; progress is its newest checkpoint
   std::vector<std::string> after;    // names of jobs of the same launch that must have succeeded
 };

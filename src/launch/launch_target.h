@@ -58,9 +58,9 @@ class LaunchTarget {
   virtual ~LaunchTarget() = default;
   // Looks at the site and decides how these jobs run. UserError if the site cannot run them. Changes nothing.
   virtual Submission prepare(const std::vector<Job>& jobs) = 0;
-  // UserError if jobs cannot be submitted from here. Called after prepare(), before anything is written; --dry-run and
-  // --no-submit do without.
-  virtual void require_ready() {}
+  // UserError if the jobs cannot be submitted from here, or a name is taken. Called after prepare(), before anything is written;
+  // --dry-run and --no-submit do without.
+  virtual void require_ready(const std::vector<Job>&) {}
   // Writes the files and starts the jobs. If one cannot be started, those before it are stopped again.
   virtual std::vector<JobRecord> submit(const std::vector<Job>& jobs, const Submission& submission) = 0;
   virtual JobStatus status(const JobRecord& job) = 0;

@@ -28,16 +28,21 @@ const char* variable(const char* name) {
 }
 
 // The value that the user's own overrides give to a key; nothing if they do not.
-std::optional<int64_t> overridden(const std::vector<std::string>& overrides, const std::string& key) {
-  std::optional<int64_t> value;
+std::optional<std::string> overridden_text(const std::vector<std::string>& overrides, const std::string& key) {
+  std::optional<std::string> value;
   for (const std::string& text : overrides) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos) continue;
     const size_t begin = text.find_first_not_of('+');
     if (text.substr(begin, equals - begin) == key || text.substr(begin, equals - begin) == "training." + key)
-      value = std::atoll(text.c_str() + equals + 1);
+      value = text.substr(equals + 1);
   }
   return value;
+}
+
+std::optional<int64_t> overridden(const std::vector<std::string>& overrides, const std::string& key) {
+  const std::optional<std::string> value = overridden_text(overrides, key);
+  return value ? std::optional<int64_t>(std::atoll(value->c_str())) : std::nullopt;
 }
 
 // The one count of nodes, or of ranks per node: the option, or the setting. Both, and different, is an error.
@@ -202,7 +207,8 @@ class Planner {
   void add_training(const std::string& name, const fs::path& folder, const std::vector<std::string>& point) {
     Job job = make_job(name, JobStage::training);
     job.folder = folder;
-    job.run_folder = folder / "results";
+    const auto own_folder = overridden_text(plan_.request.overrides, "exp_manager.explicit_log_dir");
+    job.run_folder = own_folder ? fs::path(*own_folder) : folder / "results";
     job.nodes = size_.nodes;
     job.ranks_per_node = size_.ranks;
     std::vector<std::string> overrides = plan_.request.overrides;
@@ -226,17 +232,18 @@ class Planner {
   }
 
   // The resolved recipe is written before the job starts, so that an edit while it waits in a queue changes nothing. A shipped
-  // recipe goes into an image by its name, because its files are there too.
+  // recipe goes into an image by its name, because its files are there too; Kubernetes takes the resolved one from a ConfigMap.
   void name_recipe(Job& job, const ResolvedRecipe& recipe, const std::vector<std::string>& overrides) {
     const auto shipped = shipped_recipes();
     const bool is_shipped = std::ranges::find(shipped, plan_.request.recipe, &ShippedRecipe::name) != shipped.end();
-    if (is_shipped && program() == "trireme") {
+    if (is_shipped && program() == "trireme" && plan_.request.target != TargetKind::kubernetes) {
       job.command.push_back(plan_.request.recipe);
       job.command.insert(job.command.end(), overrides.begin(), overrides.end());
       return;
     }
     job.recipe = job.folder / (job.name + "_hydra.yaml");
-    plan_.files.push_back({job.recipe, write_yaml(recipe.tree)});
+    job.recipe_text = write_yaml(recipe.tree);
+    plan_.files.push_back({job.recipe, job.recipe_text});
     job.command.push_back(job.recipe.string());
   }
 

@@ -55,7 +55,7 @@ class SlurmTarget : public LaunchTarget {
     return submission;
   }
 
-  void require_ready() override {
+  void require_ready(const std::vector<Job>&) override {
     if (!site_.unknown.empty()) throw UserError("{}; --no-submit writes the files without it", site_.unknown);
   }
 
