@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/launch_commands.h"
+#include "launch/kubernetes/copy_results.h"
 #include "launch/local/rank_start.h"
 #include "launch/local/supervisor.h"
 #include "launch/profile_rank.h"
@@ -123,6 +124,19 @@ void add_local_commands(CLI::App& launch_command, int& status) {
   starter->callback([rank] { become_rank(*rank); });
 }
 
+// What the pods of the Helm chart start; not for users.
+void add_copy_results(CLI::App& launch_command, int& status) {
+  auto copy = std::make_shared<CopyResults>();
+  CLI::App* command = launch_command.add_subcommand("copy-results", "Run a command and copy its run folder while it runs.");
+  command->group("");
+  command->add_option("from", copy->from, "a folder")->required();
+  command->add_option("to", copy->to, "a folder, s3://, gs:// or az://")->required();
+  command->add_option("--every", copy->seconds, "seconds between copies")->check(CLI::PositiveNumber);
+  command->add_option("command", copy->command, "what to run; without it copies once");
+  command->positionals_at_end();
+  command->callback([copy, &status] { status = copy_results(*copy); });
+}
+
 // What the supervisor of a node starts; not for users.
 void add_hidden_commands(CLI::App& launch_command, int& status) {
   add_local_commands(launch_command, status);
@@ -225,6 +239,7 @@ void add_launch_command(CLI::App& app, int& status) {
     add_target(*command, target, status);
   add_hidden_commands(*command, status);
   add_slurm_commands(*command, status);
+  add_copy_results(*command, status);
   command->callback([=, &status] {
     if (command->get_subcommands().empty()) status = launch_or_manage(*flags, *manage, *word);
   });
