@@ -33,7 +33,8 @@
   {{- end -}}
 {{- end -}}
 {{- with dig "network" "ncclIfnames" "" $v -}}{{- $env = append $env (dict "name" "NCCL_SOCKET_IFNAME" "value" .) -}}{{- end -}}
-{{- with dig "network" "tcpxForceAck" "" $v -}}{{- $env = append $env (dict "name" "NCCL_GPUDIRECTTCPX_FORCE_ACK" "value" .) -}}{{- end -}}
+{{- $ack := dig "network" "tcpxForceAck" nil $v -}}
+{{- if not (kindIs "invalid" $ack) -}}{{- $env = append $env (dict "name" "NCCL_GPUDIRECTTCPX_FORCE_ACK" "value" $ack) -}}{{- end -}}
 {{- with dig "logging" "ncclDebugLevel" "" $v -}}{{- $env = append $env (dict "name" "NCCL_DEBUG" "value" .) -}}{{- end -}}
 {{- $_ := set $s "keepsMtu" (ne (dig "network" "disablePmtu" "no" $v | default "no") "yes") -}}
 {{- $env = concat $env (dig "network" "ncclSettings" list $v | default list) (dig "workload" "envs" list $v | default list) -}}

@@ -39,18 +39,19 @@ trireme data fetch {{ include "trireme.word" $s.downloadFrom }} --output {{ incl
 {{- end }}
 {{- if $s.isTraining }}
 {{- if $run.supervisor }}
+# A pod that replaces another one continues the run: --resume.
 set -- trireme launch local {{ include "trireme.word" $s.recipe }} \
   --nodes {{ int $s.nodes }} --ranks {{ int $s.ranks }} --max-restarts {{ int $run.maxRestarts }} \
   --name "pod-$index" --results "$folder/pods" --resume{{ if $s.profiles }} --nsys{{ end }}
 {{- else }}
-set -- trireme train {{ include "trireme.word" $s.recipe }} ++trainer.num_nodes={{ int $s.nodes }} ++trainer.devices=1
+# A pod that replaces another one continues the run.
+set -- trireme train {{ include "trireme.word" $s.recipe }} ++trainer.num_nodes={{ int $s.nodes }} ++trainer.devices=1 \
+  ++exp_manager.resume_if_exists=true ++exp_manager.resume_ignore_no_checkpoint=true
 {{- end }}
 {{- if or $run.options $s.arguments }}
 set -- "$@"{{ range concat $run.options $s.arguments }} {{ include "trireme.word" . }}{{ end }}
 {{- end }}
-# A pod that replaces another one continues the run.
-set -- "$@" ++exp_manager.explicit_log_dir="$folder/results" \
-  ++exp_manager.resume_if_exists=true ++exp_manager.resume_ignore_no_checkpoint=true
+set -- "$@" ++exp_manager.explicit_log_dir="$folder/results"
 {{- else }}
 set --{{ range .v.task.command }} {{ include "trireme.word" . }}{{ end }}
 {{- if .v.task.list }}
