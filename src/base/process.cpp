@@ -83,7 +83,7 @@ std::string build_id() {
     for (int i = 0; i < object->dlpi_phnum; ++i) {
       const ElfW(Phdr)& part = object->dlpi_phdr[i];
       if (part.p_type != PT_NOTE) continue;
-      const auto* at = reinterpret_cast<const char*>(object->dlpi_addr + part.p_vaddr);
+      const auto* at = reinterpret_cast<const char*>(object->dlpi_addr + part.p_vaddr);  // NOLINT(performance-no-int-to-ptr)
       for (const char* const end = at + part.p_memsz; at + sizeof(ElfW(Nhdr)) <= end;) {
         ElfW(Nhdr) note;
         std::memcpy(&note, at, sizeof note);

@@ -27,7 +27,7 @@ std::vector<fs::path> network_folders() {
 fs::path find_network(const std::string& name) {
   if (name.ends_with(".yaml") || name.ends_with(".yml") || name.find('/') != std::string::npos) return name;
   for (const fs::path& folder : network_folders())
-    if (const fs::path path = folder / (name + ".yaml"); fs::exists(path)) return path;
+    if (fs::path path = folder / (name + ".yaml"); fs::exists(path)) return path;
   throw UserError("network={}: use {}, or the path of a YAML file like them", name, fmt::join(shipped_networks(), ", "));
 }
 
@@ -39,7 +39,7 @@ std::vector<std::string> shipped_networks() {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder))
       if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
   std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 

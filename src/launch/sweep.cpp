@@ -1,5 +1,7 @@
 #include "launch/sweep.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -50,7 +52,7 @@ std::vector<std::vector<std::string>> sweep_points(const std::vector<std::string
     for (const std::vector<std::string>& point : points)
       for (const std::string& value : values) {
         longer.push_back(point);
-        longer.back().push_back(key + "=" + value);
+        longer.back().push_back(fmt::format("{}={}", key, value));
       }
     points = std::move(longer);
   }

@@ -199,7 +199,7 @@ void RunLogs::report(const Summary& summary) {
 }
 
 Summary RunLogs::summarise(RunOutcome outcome, const RunState& state) {
-  const Summary summary = summary_->summary(run_end(outcome, state));
+  Summary summary = summary_->summary(run_end(outcome, state));
   if (tensorboard_ != nullptr && setup_.settings.exp_manager.log_tflops_per_sec_per_gpu && summary.averaged > 0) {
     // The first is the name of older versions of NeMo, the other two are those of newer ones.
     const int64_t last_step = state.step - 1;

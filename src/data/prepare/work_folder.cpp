@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/mapped_file.h"
 #include "data/prepare/input_check.h"
 
 namespace trireme::prepare {

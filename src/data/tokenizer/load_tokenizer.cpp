@@ -33,7 +33,7 @@ bool is_sentencepiece(const fs::path& path) {
 
 // Returns the most complete file of a folder. The tokenizer.json of a sentencepiece model is another form of it.
 fs::path file_in_folder(const fs::path& folder, const TokenizerOptions& options) {
-  const fs::path model = folder / "tokenizer.model";
+  fs::path model = folder / "tokenizer.model";
   if (fs::exists(model) && (is_sentencepiece(model) || !fs::exists(folder / "tokenizer.json"))) return model;
   for (const char* name : {"tokenizer.json", "vocab.json", "encoder.json", "gpt2-vocab.json"})
     if (fs::exists(folder / name)) return folder / name;

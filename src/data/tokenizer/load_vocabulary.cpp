@@ -1,7 +1,6 @@
 #include "data/tokenizer/load_vocabulary.h"
 
 #include <algorithm>
-#include <ranges>
 #include <set>
 
 #include "base/error.h"
@@ -75,8 +74,8 @@ std::vector<AddedToken> WrittenVocabulary::find_special_tokens() const {
 void WrittenVocabulary::drop_repeated_merges() {
   std::set<std::pair<int32_t, int32_t>> seen;
   std::vector<Merge> kept;
-  for (const Merge& merge : std::views::reverse(merges_))
-    if (seen.emplace(merge.left, merge.right).second) kept.push_back(merge);
+  for (auto merge = merges_.rbegin(); merge != merges_.rend(); ++merge)
+    if (seen.emplace(merge->left, merge->right).second) kept.push_back(*merge);
   std::ranges::reverse(kept);
   merges_ = std::move(kept);
 }

@@ -59,7 +59,7 @@ std::optional<size_t> CharsMap::longest() const {
         next.push_back(at ^ offset_of(units_[at]));
       }
     std::ranges::sort(next);
-    next.erase(std::ranges::unique(next).begin(), next.end());
+    next.erase(std::unique(next.begin(), next.end()), next.end());
     level.swap(next);
     next.clear();
   }

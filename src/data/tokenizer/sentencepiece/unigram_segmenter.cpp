@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 
 #include "data/tokenizer/sentencepiece/normalizer.h"
 
@@ -75,7 +74,8 @@ void UnigramSegmenter::take_paths(std::string_view text, size_t end, size_t firs
     backwards_.emplace_back(path.id, text.substr(begin, at - begin));
     at = begin;
   }
-  for (const auto& [id, piece] : std::views::reverse(backwards_)) model_.vocabulary().append(id, piece, first, tokens);
+  for (auto found = backwards_.rbegin(); found != backwards_.rend(); ++found)
+    model_.vocabulary().append(found->first, found->second, first, tokens);
   base_ = end;
   paths_.assign(1, {.begin = static_cast<int64_t>(end), .score = score});
 }
