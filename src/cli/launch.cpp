@@ -1,9 +1,12 @@
 // trireme launch: starts a run on one machine, Slurm or Kubernetes.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/launch_commands.h"
+#include "config/suggestions.h"
 #include "launch/kubernetes/copy_results.h"
 #include "launch/local/rank_start.h"
 #include "launch/local/supervisor.h"
@@ -205,8 +208,12 @@ int launch_or_manage(const LaunchArguments& flags, ManageArguments manage, const
   if (word.empty())
     throw UserError("what to launch? trireme launch local RECIPE, trireme launch FILE, or trireme launch --list; see --help");
   if (const auto target = find_target(word)) throw UserError("{} must follow launch at once", name_of(*target));
+  if (std::error_code failed; !std::filesystem::exists(word, failed))
+    throw UserError("{} is neither a target nor a launch file{}; use local, slurm, kubernetes or a file that --save wrote", word,
+                    did_you_mean(word, {"local", "slurm", "kubernetes"}));
   LaunchArguments arguments = flags;
   arguments.request = read_launch_file(word);
+  arguments.repeats = !given.options.has("name");
   arguments.request.overrides.insert(arguments.request.overrides.end(), given.overrides.begin(), given.overrides.end());
   GivenOptions options = given.options;
   add_below(options, arguments.request.options);

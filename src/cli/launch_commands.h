@@ -15,6 +15,7 @@ namespace trireme {
 struct LaunchArguments {
   LaunchRequest request;
   std::string site, save;
+  bool repeats = false;  // a launch file, whose name gets the next free number
   bool dry_run = false, no_submit = false, detach = false, wait = false, json = false;
 };
 

@@ -90,7 +90,7 @@ void require_free_name(LaunchPlan& plan, LaunchTarget& target, const LaunchReque
                   record.launched);
 }
 
-// demo, demo-2, demo-3, ...: the first name without a launch, where the user gave none.
+// demo, demo-2, demo-3, ...: the first name without a launch, where the command gives none.
 std::string free_name(const LaunchPlan& plan) {
   std::error_code failed;
   std::string name = plan.name;
@@ -176,7 +176,7 @@ int launch(LaunchArguments arguments) {
   const std::vector<LaunchChoice> from_environment = apply_environment(request);
   if (request.recipe.empty()) throw UserError("which recipe? trireme recipes lists them");
   LaunchPlan plan = plan_launch(request, arguments.site);
-  if (!request.options.has("name") && !request.options.values.resume && !arguments.dry_run) {
+  if ((!request.options.has("name") || arguments.repeats) && !request.options.values.resume) {
     if (const std::string name = free_name(plan); name != plan.name) {
       request.options.values.name = name;
       request.options.places["name"] = "the next free name";

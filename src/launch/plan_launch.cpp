@@ -47,6 +47,7 @@ std::optional<int64_t> overridden(const std::vector<std::string>& overrides, con
 
 // The one count of nodes, or of ranks per node: the option, or the setting. Both, and different, is an error.
 int64_t agreed_count(const LaunchRequest& request, int64_t option, const char* option_name, const char* key, int64_t in_recipe) {
+  if (option == 0 && request.options.has(option_name)) throw UserError("--{} 0: use 1 or more", option_name);
   const std::optional<int64_t> set = overridden(request.overrides, key);
   if (option > 0 && set && *set != option)
     throw UserError("--{} {} and {}={} disagree; give one of them", option_name, option, key, *set);

@@ -50,6 +50,8 @@ TEST_F(PlanLaunch, OneNodeCountForScheduleAndRecipe) {
   EXPECT_EQ(plan().jobs[0].nodes, 16);
   request_.overrides = {"trainer.num_nodes=8"};
   EXPECT_EQ(error(), "--nodes 16 and trainer.num_nodes=8 disagree; give one of them");
+  set("nodes", "0");
+  EXPECT_EQ(error(), "--nodes 0: use 1 or more");
 }
 
 TEST_F(PlanLaunch, ThisMachineIsOneNode) {
@@ -136,7 +138,7 @@ TEST_F(PlanLaunch, ImagesHaveTheProgramAndNeedARuntimeHere) {
   EXPECT_EQ(in_image.jobs[0].container->runtime, "pyxis");
   request_.target = TargetKind::local;
   request_.recipe = "demo";
-  set("nodes", "0");
+  set("nodes", "1");
   EXPECT_TRUE(contains(error(), "needs a runtime on this machine"));
 }
 
