@@ -156,30 +156,40 @@ class AttemptRun {
     }
   }
 
-  // False at the end, or if there is nothing now.
-  static bool read_some_of(int descriptor, std::string& bytes) {
+  enum class Found : uint8_t { bytes, nothing_now, end };
+  static Found read_some_of(int descriptor, std::string& bytes) {
     std::array<char, 65536> buffer;
     const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
-    if (count > 0) bytes.assign(buffer.data(), static_cast<size_t>(count));
-    return count > 0;
+    if (count < 0) return errno == EAGAIN || errno == EINTR ? Found::nothing_now : Found::end;
+    bytes.assign(buffer.data(), static_cast<size_t>(count));
+    return count > 0 ? Found::bytes : Found::end;
   }
 
   void read_rank(RunningRank& rank) {
     std::string bytes;
-    if (read_some_of(rank.output, bytes)) return logs_.add(job_.first_rank + rank.local, bytes);
-    if (errno == EAGAIN || errno == EINTR) return;
+    const Found found = read_some_of(rank.output, bytes);
+    if (found == Found::bytes) logs_.add(job_.first_rank + rank.local, bytes);
+    if (found != Found::end) return;
     logs_.end_of(job_.first_rank + rank.local);
     ::close(rank.output);
     rank.output = -1;
   }
 
+  std::string starter_name() const {
+    if (job_.starter == RankStarter::itself) return "start";
+    return job_.starter == RankStarter::mpirun ? "mpirun" : fs::path(job_.container.front()).filename().string();
+  }
+
+  // What mpirun says once ranks run is about their end, which they explain better. It is kept for ends that they do not explain.
   void read_starter() {
-    std::string bytes;
-    const std::string name = job_.starter == RankStarter::itself   ? "start"
-                             : job_.starter == RankStarter::mpirun ? "mpirun"
-                                                                   : job_.container.front();
-    if (read_some_of(starter_output_, bytes))
-      logs_.add_of_starter(fs::path(name).filename().string(), bytes, job_.starter == RankStarter::mpirun && !ranks_.empty());
+    constexpr size_t kMostKept = 16 << 10;
+    for (std::string bytes; read_some_of(starter_output_, bytes) == Found::bytes;) {
+      logs_.add_of_starter(starter_name(), bytes);
+      if (job_.starter != RankStarter::mpirun || ranks_.empty())
+        logs_.quote(starter_name(), bytes);
+      else if (starter_text_.size() < kMostKept)
+        starter_text_ += bytes;
+    }
   }
 
   void note_end(RunningRank& rank) {
@@ -288,8 +298,11 @@ class AttemptRun {
   }
 
   AttemptEnd end() {
-    const std::string complaint = logs_.take_complaint();
+    std::string complaint = logs_.take_complaint();
     if (!failed_) return {kDone, ""};
+    // mpirun ends the others with SIGTERM, which explains nothing.
+    if (stop_.stops() == 0 && complaint.starts_with("SIGTERM before the first step")) complaint.clear();
+    if (complaint.empty() && own_reason_.empty() && stop_.stops() == 0) logs_.quote(starter_name(), starter_text_);
     const int64_t rank = job_.first_rank + (job_.starter == RankStarter::mpirun ? first_ended_.value_or(0) : failed_->slot);
     const bool is_ranks = job_.starter != RankStarter::container && (!ranks_.empty() || job_.starter == RankStarter::itself);
     const std::string what = !job_.tasks.empty() ? fmt::format("task {}", failed_->slot)
@@ -323,7 +336,7 @@ class AttemptRun {
   std::optional<int64_t> first_ended_;
   std::optional<SteadyClock::time_point> failed_at_, stopped_at_;
   SteadyClock::time_point looked_at_{};
-  std::string own_reason_;
+  std::string own_reason_, starter_text_;
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ class LocalTarget : public LaunchTarget {
       std::error_code failed;
       fs::remove(state_folder(record) / kAttemptsFile, failed);
       const fs::path log = log_file(record, std::nullopt);
-      shown_[job.name] = fs::exists(log, failed) ? static_cast<int64_t>(fs::file_size(log)) : 0;
+      shown_[job.name] = fs::is_regular_file(log, failed) ? static_cast<int64_t>(fs::file_size(log)) : 0;
       records.push_back(record);
     }
     supervisor_.emplace(submission.commands.front());
@@ -133,7 +133,7 @@ class LocalTarget : public LaunchTarget {
   static int64_t print_log_from(const fs::path& path, int64_t offset) {
     std::error_code failed;
     constexpr int64_t kMostAtOnce = 1 << 20;
-    if (!fs::exists(path, failed)) return offset;
+    if (!fs::is_regular_file(path, failed)) return offset;
     const File file = File::open(path);
     std::vector<std::byte> bytes;
     for (int64_t left = file.size() - offset; left > 0; left = file.size() - offset) {

@@ -36,10 +36,9 @@ void RankLogs::end_of(int64_t rank) {
   if (const auto open = lines_.find(rank); open != lines_.end() && !open->second.empty()) add(rank, "\n");
 }
 
-void RankLogs::add_of_starter(const std::string& name, std::string_view bytes, bool is_echo) {
-  write(name + ".log", bytes);
-  if (!is_echo) merge(fmt::format("[{}] ", name), starter_line_, bytes);
-}
+void RankLogs::add_of_starter(const std::string& name, std::string_view bytes) { write(name + ".log", bytes); }
+
+void RankLogs::quote(const std::string& name, std::string_view bytes) { merge(fmt::format("[{}] ", name), starter_line_, bytes); }
 
 void RankLogs::say(std::string_view line) { write(kMergedName, fmt::format("launch  {}\n", line)); }
 

@@ -20,9 +20,10 @@ class RankLogs {
 
   void add(int64_t rank, std::string_view bytes);  // what a rank wrote, in pieces of any size
   void end_of(int64_t rank);                       // completes a last line without an end
-  // What the program that starts the ranks wrote: to NAME.log, and to log.txt unless it is only the echo of what ranks say.
-  void add_of_starter(const std::string& name, std::string_view bytes, bool is_echo);
-  void say(std::string_view line);  // of the supervisor, to log.txt
+  void add_of_starter(const std::string& name,
+                      std::string_view bytes);                  // what the program that starts the ranks wrote: to NAME.log
+  void quote(const std::string& name, std::string_view bytes);  // the same, to log.txt
+  void say(std::string_view line);                              // of the supervisor, to log.txt
 
   // The last line with which a rank gave its reason to leave, since the last call: "rank 3 (node7, process 4711) died in step
   // 20".

@@ -40,7 +40,7 @@ class Supervisor {
   int run() {
     int status = kDone;
     for (const LocalJob& job : launch_.jobs) {
-      const int own = run_unless_blocked(job);
+      const int own = run_reporting(job);
       ends_[job.name] = own;
       if (status == kDone) status = own;
     }
@@ -48,6 +48,16 @@ class Supervisor {
   }
 
  private:
+  // Whatever goes wrong here is the end of the job, with its reason in the status.
+  int run_reporting(const LocalJob& job) {
+    try {
+      return run_unless_blocked(job);
+    } catch (const std::exception& error) {
+      stop_.tell(line_of(error));
+      return finish(job, JobPhase::failed, line_of(error), kFailed);
+    }
+  }
+
   int run_unless_blocked(const LocalJob& job) {
     for (const std::string& earlier : job.after)
       if (ends_[earlier] != kDone) {
