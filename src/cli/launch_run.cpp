@@ -77,7 +77,7 @@ bool is_alive(JobPhase phase) { return phase == JobPhase::waiting || phase == Jo
 // A name belongs to one launch. Without --name the next free number is taken; a name that the user gave is not changed.
 void require_free_name(LaunchPlan& plan, LaunchTarget& target, const LaunchRequest& given) {
   std::error_code failed;
-  if (!fs::exists(plan.folder / "launch.json", failed)) return;
+  if (is_in_pod() || !fs::exists(plan.folder / "launch.json", failed)) return;
   const LaunchRecord record = read_record(plan.folder);
   for (const JobRecord& job : record.jobs) {
     const JobStatus status = target.status(job);
@@ -94,6 +94,7 @@ void require_free_name(LaunchPlan& plan, LaunchTarget& target, const LaunchReque
 std::string free_name(const LaunchPlan& plan) {
   std::error_code failed;
   std::string name = plan.name;
+  if (is_in_pod()) return name;
   for (int number = 2; fs::exists(plan.folder.parent_path() / name, failed); ++number)
     name = fmt::format("{}-{}", plan.name, number);
   return name;

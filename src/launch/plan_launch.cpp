@@ -307,6 +307,8 @@ void take_variable(LaunchRequest& request, const char* name, const char* option_
 
 }  // namespace
 
+bool is_in_pod() { return nodes_of_pod().has_value(); }
+
 LaunchPlan plan_launch(LaunchRequest request, const std::string& site_file) {
   return Planner(std::move(request), site_file).plan();
 }

@@ -52,11 +52,13 @@ GpuList choose_gpus(const std::string& option, const char* variable, int64_t vis
     if (std::ranges::find(list.of_rank, *number) != list.of_rank.end())
       throw UserError("--gpus {}: {} is there twice, and every rank needs a GPU of its own", option, *number);
     list.of_rank.push_back(*number);
-    if (variable == nullptr && *number >= visible)
+  }
+  for (const int64_t number : list.of_rank) {
+    if (variable == nullptr && number >= visible)
       throw UserError("--gpus {}: this machine has {} GPU{}{}", option, visible, visible == 1 ? "" : "s",
                       visible == 0 ? "" : ", counted from 0");
-    if (variable != nullptr && std::ranges::find(seen, word) == seen.end())
-      throw UserError("--gpus {}: {} is not in CUDA_VISIBLE_DEVICES={}", option, *number, variable);
+    if (variable != nullptr && std::ranges::find(seen, fmt::format("{}", number)) == seen.end())
+      throw UserError("--gpus {}: {} is not in CUDA_VISIBLE_DEVICES={}", option, number, variable);
   }
   require_enough(ranks, std::ssize(list.of_rank), "in --gpus " + option);
   list.of_rank.resize(static_cast<size_t>(ranks));

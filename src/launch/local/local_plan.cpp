@@ -15,6 +15,7 @@
 #include "launch/local/binding.h"
 #include "launch/local/container_start.h"
 #include "launch/local/gpu_list.h"
+#include "launch/plan_launch.h"
 
 namespace trireme {
 namespace {
@@ -80,7 +81,7 @@ class LocalPlanner {
     // A benchmark has no checkpoints to continue from, and measures from the start again.
     if (job.stage == JobStage::training && !contains_word(job, "--benchmark"))
       local.resume = {"--resume", "++exp_manager.resume_ignore_no_checkpoint=true"};
-    local.resumes_at_once = options_.resume;
+    local.resumes_at_once = options_.resume || is_in_pod();
     notes_ = is_first_training || job.stage != JobStage::training;
     if (job.stage == JobStage::training) use_cores(job, local);
     choose_starter(job, local);

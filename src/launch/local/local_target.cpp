@@ -15,12 +15,12 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "launch/attempt_log.h"
 #include "launch/launch_target.h"
 #include "launch/local/job_state.h"
 #include "launch/local/local_plan.h"
 #include "launch/local/process_id.h"
 #include "launch/local/supervisor_process.h"
+#include "launch/plan_launch.h"
 
 namespace trireme {
 namespace {
@@ -64,7 +64,7 @@ class LocalTarget : public LaunchTarget {
       const JobRecord record{.name = job.name, .stage = job.stage, .id = {}, .folder = job.folder, .run_folder = job.run_folder};
       // A launch that the user continues starts its count of attempts again.
       std::error_code failed;
-      fs::remove(state_folder(record) / kAttemptsFile, failed);
+      if (!is_in_pod()) fs::remove(state_folder(record) / kAttemptsFile, failed);
       const fs::path log = log_file(record, std::nullopt);
       shown_[job.name] = fs::is_regular_file(log, failed) ? static_cast<int64_t>(fs::file_size(log)) : 0;
       records.push_back(record);
