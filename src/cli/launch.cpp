@@ -48,15 +48,14 @@ void add_launch_option(CLI::App& command, const LaunchOption& option, GivenOptio
 // --container RUNTIME IMAGE sets two options.
 void add_container_option(CLI::App& command, GivenOptions& given) {
   command
-      .add_option_function<std::vector<std::string>>(
+      .add_option_function<std::pair<std::string, std::string>>(
           "--container",
-          [&given](const std::vector<std::string>& words) {
-            given.values.container = words.at(0);
-            given.values.image = words.at(1);
+          [&given](const std::pair<std::string, std::string>& words) {
+            given.values.container = words.first;
+            given.values.image = words.second;
             given.places["container"] = given.places["image"] = kCommandLine;
           },
           "start the run in a container: docker, podman, ctr or enroot, and the image")
-      ->expected(2)
       ->type_name("RUNTIME IMAGE");
 }
 
