@@ -104,8 +104,9 @@ class BatchScript {
 
   void add_limits() {
     const bool may_requeue = run_.requeue && !is_benchmark();
-    comment(may_requeue ? "Slurm may start the job again. A training then continues from its newest checkpoint."
-                        : "Slurm must not start the job again.");
+    comment(!may_requeue    ? "Slurm must not start the job again."
+            : is_training() ? "Slurm may start the job again. It then continues from its newest checkpoint."
+                            : "Slurm may start the job again.");
     directive("time", options_.time);
     directive(may_requeue ? "requeue" : "no-requeue");
     if (spares() > 0) directive("no-kill");
@@ -116,7 +117,8 @@ class BatchScript {
   }
 
   void add_logs() {
-    comment("All attempts, also those after a requeue, append to one log. Ranks have logs of their own beside it.");
+    comment(is_array() ? "A log of each task; log.txt beside them says which have started and ended."
+                       : "All attempts, also those after a requeue, append to one log. Ranks have logs of their own beside it.");
     directive("output", log_pattern(folder_ / (is_array() ? "task-" : "log.txt")) + (is_array() ? "%5a.log" : ""));
     directive("open-mode", "append");
   }

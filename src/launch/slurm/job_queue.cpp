@@ -53,12 +53,12 @@ JobStatus status_of_end(const SlurmJobEnd& end) {
   return {.phase = phase, .detail = end.reason, .exit_status = end.exit_status};
 }
 
-// Seconds since a time as squeue prints it; -1 if it is none.
-int64_t seconds_since(const std::string& text) {
+// Seconds since a time as squeue prints it, negative for the future; nothing if it is not a time.
+std::optional<int64_t> seconds_since(const std::string& text) {
   std::tm time{};
   time.tm_isdst = -1;
-  if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return -1;
-  return std::max<int64_t>(0, std::time(nullptr) - std::mktime(&time));
+  if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return std::nullopt;
+  return std::time(nullptr) - std::mktime(&time);
 }
 
 std::string attempt_text(const JobRecord& job) {
@@ -70,15 +70,17 @@ std::string attempt_text(const JobRecord& job) {
   return fmt::format("attempt {}{}; ", attempts.back().number, before.empty() ? "" : fmt::format(" after \"{}\"", before));
 }
 
+// Ends the wait of a requeued job on the way.
 JobStatus status_in_queue(const JobRecord& job, const QueuedJob& queued) {
   if (queued.state == "PENDING") {
-    const int64_t seconds = seconds_since(queued.submitted);
+    constexpr int64_t kSoonSeconds = 10;
+    const bool has_run = !read_attempts(slurm_folder(job.stage, job.folder)).empty();
+    const bool starts_late = seconds_since(queued.start).value_or(0) < -kSoonSeconds;
+    if (has_run && starts_late && queued.reason == "BeginTime") start_requeued_job(job.id);
+    const int64_t seconds = std::max<int64_t>(0, seconds_since(queued.submitted).value_or(0));
     return {.phase = JobPhase::waiting,
             .detail = fmt::format("{}{} in the queue: {}", attempt_text(job),
-                                  seconds < 0     ? ""
-                                  : seconds < 600 ? fmt::format("{} s", seconds)
-                                                  : format_slurm_seconds(seconds),
-                                  queued.reason),
+                                  seconds < 600 ? fmt::format("{} s", seconds) : format_slurm_seconds(seconds), queued.reason),
             .exit_status = std::nullopt};
   }
   std::string detail = fmt::format("{}{} of {} on {}", attempt_text(job), queued.used, queued.limit, queued.nodes);
@@ -135,8 +137,8 @@ std::vector<QueuedJob> parse_queue(const std::string& squeue_output) {
       else
         fields.back() += c;
     }
-    if (fields.size() < 6) continue;
-    jobs.push_back({fields[0], fields[1], fields[2], fields[3], fields[4], fields[5]});
+    if (fields.size() < 7) continue;
+    jobs.push_back({fields[0], fields[1], fields[2], fields[3], fields[4], fields[5], fields[6]});
   }
   return jobs;
 }

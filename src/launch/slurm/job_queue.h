@@ -14,10 +14,10 @@ namespace trireme {
 struct QueuedJob {
   std::string state;   // PENDING, RUNNING, COMPLETING, ...
   std::string reason;  // why it waits
-  std::string submitted, used, limit, nodes;
+  std::string submitted, start, used, limit, nodes;
 };
 // The format to ask squeue for, and its lines.
-inline constexpr const char* kQueueFormat = "%T|%r|%V|%M|%l|%N";
+inline constexpr const char* kQueueFormat = "%T|%r|%V|%S|%M|%l|%N";
 std::vector<QueuedJob> parse_queue(const std::string& squeue_output);
 
 // A final state of Slurm, such as CANCELLED by 0 or TIMEOUT, with an exit status such as 1:0.

@@ -39,6 +39,7 @@ class SiteChoice {
     choose_mpi();
     choose_container();
     choose_requeue();
+    explain_restarts();
     return std::move(run_);
   }
 
@@ -236,6 +237,18 @@ class SiteChoice {
     if (site_.has_requeue || !run_.requeue) return;
     run_.requeue = false;
     say("--no-requeue", "this site does not let Slurm start jobs again (JobRequeue=0)");
+  }
+
+  void explain_restarts() {
+    if (job_.stage != JobStage::training) return;
+    if (wanted_nodes_ > job_.nodes)
+      say(fmt::format("--nodes={} --no-kill", wanted_nodes_),
+          fmt::format("{} for the run and {} spare, which take over without a new wait in the queue", job_.nodes,
+                      wanted_nodes_ - job_.nodes));
+    if (run_.signal_before > 0)
+      say(fmt::format("--signal=B:USR1@{}", run_.signal_before),
+          fmt::format("before the time limit the ranks save{}",
+                      run_.requeue ? ", and the job queues again" : " and the job ends"));
   }
 
   void choose_time() {

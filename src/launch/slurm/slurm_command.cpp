@@ -24,11 +24,14 @@ std::string complaint_of(const CommandOutput& result) {
 }
 
 std::string requeue_job(const std::string& id) {
+  const CommandOutput result = run_slurm({"scontrol", "requeue", id});
+  return result.status == 0 ? "" : complaint_of(result);
+}
+
+void start_requeued_job(const std::string& id) {
   // A start in the second of the requeue is refused by the nodes: they take its credential for the one that was just revoked.
-  constexpr int kStartDelaySeconds = 5;
-  if (const CommandOutput result = run_slurm({"scontrol", "requeue", id}); result.status != 0) return complaint_of(result);
+  constexpr int kStartDelaySeconds = 3;
   run_slurm({"scontrol", "update", "JobId=" + id, fmt::format("StartTime=now+{}", kStartDelaySeconds)});
-  return "";
 }
 
 }  // namespace trireme

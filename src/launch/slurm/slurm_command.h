@@ -18,8 +18,10 @@ CommandOutput run_slurm(const std::vector<std::string>& words, int64_t seconds =
 // The first line of what a command complained about, without the name of the program: for error lines.
 std::string complaint_of(const CommandOutput& result);
 
-// Puts a job back into the queue, to start again in a few seconds instead of the two minutes that Slurm waits by itself. Returns
-// an empty text, or why Slurm refuses.
+// Puts a job back into the queue. Returns an empty text, or why Slurm refuses.
 std::string requeue_job(const std::string& id);
+// Slurm keeps a requeued job for two minutes before it may start. Ends that wait of a job that is back in the queue; only what is
+// not part of the job can do it.
+void start_requeued_job(const std::string& id);
 
 }  // namespace trireme

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kError = "srun: error: ", kCancelled = " CANCELLED AT ", kDueTo = " DUE TO ";
+constexpr std::string_view kError = "srun: error: ", kOwnError = "trireme: ", kCancelled = " CANCELLED AT ", kDueTo = " DUE TO ";
 
 std::optional<std::string_view> after(std::string_view text, std::string_view part) {
   const size_t at = text.find(part);
@@ -55,6 +55,7 @@ void SrunMessages::note(const LabelledLine& line) {
     if (!cancelled_) cancelled_ = std::string(why.substr(0, why.find(" ***")));
     return;
   }
+  if (line.rank && said_.empty() && line.text.starts_with(kOwnError)) said_ = line.text.substr(kOwnError.size());
   if (line.rank || !line.text.starts_with(kError)) return;
   const std::string_view message = line.text.substr(kError.size());
   if (const auto nodes = after(message, "Node failure on ")) return note_lost(*nodes);
@@ -90,6 +91,7 @@ void SrunMessages::note_lost(std::string_view nodes) {
 
 std::string SrunMessages::reason() const {
   if (!lost_nodes_.empty()) return fmt::format("node {} failed", lost_nodes_.front());
+  if (!said_.empty()) return said_;
   if (first_ && first_->status > 128)
     return fmt::format("rank {} on {} was killed by signal {}", first_->rank, first_->node, first_->status - 128);
   if (first_) return fmt::format("rank {} on {} ended with exit status {}", first_->rank, first_->node, first_->status);

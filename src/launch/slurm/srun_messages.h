@@ -31,7 +31,8 @@ class SrunMessages {
   const std::vector<std::string>& lost_nodes() const { return lost_nodes_; }
   // Why Slurm itself ended the step: "" for a user's scancel, else "TIME LIMIT", "JOB REQUEUE", "PREEMPTION", "NODE FAILURE".
   const std::optional<std::string>& cancelled() const { return cancelled_; }
-  // "rank 1 on n2 was killed by signal 9"; empty if nothing failed.
+  // The error line of the program itself if a rank printed one, else "rank 1 on n2 was killed by signal 9"; empty if nothing
+  // failed.
   std::string reason() const;
 
  private:
@@ -41,7 +42,7 @@ class SrunMessages {
   std::optional<Failed> first_;
   std::vector<std::string> lost_nodes_;
   std::optional<std::string> cancelled_;
-  std::string start_error_;
+  std::string start_error_, said_;
 };
 
 }  // namespace trireme
