@@ -35,15 +35,15 @@ class SlurmCluster {
   SlurmCluster(const SlurmCluster&) = delete;
   SlurmCluster& operator=(const SlurmCluster&) = delete;
 
-  void fail(const std::string& node) const { script("fail", node); }
+  void fail(const std::string& nodes) const { script("fail", nodes); }
 
   const std::filesystem::path& work() const { return work_.path(); }
   const TemporaryFolder& folder() const { return work_; }
 
   // In the folder where launches are made, as a user of the cluster.
   ProgramResult run(const std::string& command) const {
-    return run_shell(fmt::format("cd {} && . {}/cluster/environment && export TRIREME_RECIPES={}/recipes && {}", work_.path().string(),
-                                 folder_.path().string(), TRIREME_SOURCE_DIR, command));
+    return run_shell(fmt::format("cd {} && . {}/cluster/environment && export TRIREME_RECIPES={}/recipes && {}",
+                                 work_.path().string(), folder_.path().string(), TRIREME_SOURCE_DIR, command));
   }
   ProgramResult trireme(const std::string& arguments) const { return run(fmt::format("{} {}", TRIREME_BINARY, arguments)); }
 

@@ -2,7 +2,7 @@
 # A small real Slurm cluster on this machine, for tests. Needs root and the packages slurm-wlm and munge.
 #
 #   slurm_cluster.sh up FOLDER NODES [LINE...]   starts it; lines are added to slurm.conf
-#   slurm_cluster.sh fail FOLDER NODE            the node loses power: its daemon and everything it started
+#   slurm_cluster.sh fail FOLDER NODE...         a node loses power: its daemon and everything it started
 #   slurm_cluster.sh start FOLDER NODE           starts a node
 #   slurm_cluster.sh down FOLDER                 ends everything that was started here
 #
@@ -29,12 +29,10 @@ descendants() {
   for child in $(cat /proc/"$1"/task/*/children 2> /dev/null); do echo "$child"; descendants "$child"; done
 }
 marked() {  # a node, or nothing for all
-  local environ process
-  for environ in /proc/[0-9]*/environ; do
-    process=${environ#/proc/}; process=${process%/environ}
-    if { tr '\0' '\n' < "$environ" | grep -q "^TRIREME_TEST_NODE=$folder:${1:+$1\$}"; } 2> /dev/null; then
-      echo "$process"; descendants "$process"
-    fi
+  local file process
+  for file in $(grep -lsz "^TRIREME_TEST_NODE=$folder:${1:+$1\$}" /proc/[0-9]*/environ); do
+    process=${file#/proc/}; process=${process%/environ}
+    echo "$process"; descendants "$process"
   done
 }
 
@@ -139,7 +137,10 @@ down() {
 PATH=$PATH:/usr/sbin:/sbin
 case $command in
   up) shift 2; up "$@" ;;
-  fail) kill -KILL $(marked "$3") 2> /dev/null || true ;;
+  fail)
+    shift 2
+    # shellcheck disable=SC2046
+    for node in "$@"; do kill -KILL $(marked "$node") 2> /dev/null || true; done ;;
   start) start_node "$3" ;;
   down) down ;;
   *) die "up, fail, start or down" ;;

@@ -25,6 +25,8 @@ class SiteChoice {
       : site_(site), options_(options), job_(job), wanted_nodes_(job.nodes + spares_of(options, job)) {}
 
   SlurmRun choose() {
+    if (const std::string& mpi = options_.mpi; !mpi.empty() && mpi != "none" && !mpi.starts_with("pmix"))
+      throw UserError("mpi={}: use pmix or none", mpi);
     choose_time();
     run_.exclusive = options_.exclusive;
     run_.requeue = options_.requeue;
