@@ -23,6 +23,7 @@ const std::map<std::string, std::string> kLeftOut = {
     {"srun ", "needs Slurm"},
     {"sbatch ", "needs Slurm"},
     {"launch slurm my.yaml", "needs Slurm; slurm_run_slow_test.cpp runs this page"},
+    {"launch slurm gpt3/5b", "needs Slurm"},
     {"launch --status first", "as above"},
     {"launch --logs first", "as above"},
     {"launch --fetch first", "as above"},

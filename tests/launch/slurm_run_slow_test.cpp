@@ -253,7 +253,7 @@ TEST_F(SlurmRunSlow, CommandsOfThePageWork) {
   const auto commands = commands_of_page(fs::path(TRIREME_SOURCE_DIR) / "docs/launch-slurm.md", "docs/launch-slurm.md");
   EXPECT_GE(commands.size(), 8U);
   for (const DocumentedCommand& command : commands) {
-    const ProgramResult result = cluster_->run(command.text);
+    const ProgramResult result = cluster_->run("sh " + cluster_->folder().write("command.sh", command.text + "\n"));
     EXPECT_EQ(result.status, 0) << command.place << ": " << command.text << "\n" << result.output;
   }
   EXPECT_TRUE(fs::exists(run_folder("written") / "written_submission.sh"));
@@ -284,19 +284,23 @@ TEST_F(SlurmRunSlow, RefusesBeforeAnythingIsSubmitted) {
     EXPECT_TRUE(contains(aws.output, line));
 
   // Without a scheduler that answers, or without Slurm.
-  for (const char* without : {"SLURM_CONF=/no/such/file", "PATH=/nowhere"}) {
-    const auto launch_without = [&](const std::string& arguments) {
-      return cluster_->run(fmt::format("timeout 100 env {} {} launch slurm small.yaml --nodes 4 --name none {}", without,
-                                       TRIREME_BINARY, arguments));
-    };
-    const ProgramResult result = launch_without("");
-    EXPECT_EQ(result.status, kUserError) << result.output;
-    EXPECT_FALSE(fs::exists(run_folder("none")));
-    EXPECT_TRUE(contains(launch_without("--dry-run").output, "checks left out"));
-    EXPECT_EQ(launch_without("--no-submit").status, 0);
-    EXPECT_TRUE(fs::exists(run_folder("none") / "none_submission.sh"));
-    fs::remove_all(run_folder("none"));
-  }
+  const auto launch_without = [&](const char* what, const std::string& arguments) {
+    return cluster_->run(
+        fmt::format("timeout 100 env {} {} launch slurm small.yaml --nodes 4 --name none {}", what, TRIREME_BINARY, arguments));
+  };
+  cluster_->run(
+      "cp $(dirname $SLURM_CONF)/*.conf .; "
+      "sed -i s/SlurmctldPort=.*/SlurmctldPort=1/ slurm.conf");
+  const ProgramResult silent = launch_without("SLURM_CONF=$PWD/slurm.conf", "");
+  EXPECT_EQ(silent.status, kUserError) << silent.output;
+  EXPECT_TRUE(contains(silent.output, "Slurm does not answer: Unable to contact slurm controller"));
+  const ProgramResult none = launch_without("PATH=/nowhere", "");
+  EXPECT_EQ(none.status, kUserError) << none.output;
+  EXPECT_TRUE(contains(none.output, "sbatch is not on PATH"));
+  EXPECT_FALSE(fs::exists(run_folder("none")));
+  EXPECT_TRUE(contains(launch_without("PATH=/nowhere", "--dry-run").output, "checks left out"));
+  EXPECT_EQ(launch_without("PATH=/nowhere", "--no-submit").status, 0);
+  EXPECT_TRUE(fs::exists(run_folder("none") / "none_submission.sh"));
   EXPECT_EQ(cluster_->run("squeue --noheader --states=all").output, "");
 }
 

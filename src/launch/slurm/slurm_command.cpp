@@ -12,7 +12,7 @@ CommandOutput run_slurm(const std::vector<std::string>& words, int64_t seconds) 
 }
 
 std::string complaint_of(const CommandOutput& result) {
-  if (result.status == kSlurmTimedOut) return "no answer";
+  if (result.status == kSlurmTimedOut && result.errors.empty()) return "no answer";
   const std::string& text = result.errors.empty() ? result.output : result.errors;
   std::string line = text.substr(0, text.find('\n'));
   for (const char* word : {"error: ", "error "})
