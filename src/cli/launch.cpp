@@ -134,8 +134,7 @@ void add_copy_results(CLI::App& launch_command, int& status) {
   command->add_option("from", copy->from, "a folder")->required();
   command->add_option("to", copy->to, "a folder, s3://, gs:// or az://")->required();
   command->add_option("--every", copy->seconds, "seconds between copies")->check(CLI::PositiveNumber);
-  command->add_option("command", copy->command, "what to run; without it copies once");
-  command->positionals_at_end();
+  command->add_option("command", copy->command, "after --, what to run; without it copies once");
   command->callback([copy, &status] { status = copy_results(*copy); });
 }
 

@@ -69,7 +69,7 @@ class ChartPods : public SmallRun {
 
   static int wait_for(pid_t pod) {
     int status = 0;
-    const bool ended = eventually([&] { return waitpid(pod, &status, WNOHANG) == pod; }, std::chrono::seconds(120));
+    const bool ended = eventually([&] { return waitpid(pod, &status, WNOHANG) == pod; }, std::chrono::seconds(60));
     if (!ended) kill(pod, SIGKILL);
     EXPECT_TRUE(ended);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -122,7 +122,6 @@ TEST_F(ChartPods, MeetInAnyOrderAndTrain) {
   const fs::path run = folder_ / "volume/demo-0f1e2d3c/results";
   const auto trained = losses(run);
   ASSERT_EQ(trained.size(), 6U) << logs();
-  folder_.write("small.yaml", text_of("small.yaml") + "");
   std::string recipe = text_of("small.yaml");
   recipe.replace(recipe.find("global_batch_size: 4"), 20, "global_batch_size: 6");
   folder_.write("small.yaml", recipe);
@@ -154,7 +153,7 @@ TEST_F(ChartPods, ContinueTheirRunAfterAPodWasLost) {
 }
 
 TEST_F(ChartPods, TasksRunTheirOwnWords) {
-  folder_.write("task.yaml", "recipe: null\ntask: {command: [echo, run], list: [[--files, '0 1'], [--files, '2']]}\n");
+  folder_.write("task.yaml", "task: {command: [echo, run], list: [[--files, '0 1'], [--files, '2']]}\n");
   render(1, fmt::format("-f {}/task.yaml --set run.copyTo=null", folder_.path().string()));
   const PodNetwork network(2);
   if (!network.works()) SKIP_FOR(machine) << "network namespaces cannot be made here";

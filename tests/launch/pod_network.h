@@ -29,7 +29,7 @@ class PodNetwork {
           "ip netns exec {0}-sw ip link set p{1} master br0 up\nip netns exec {0}-{1} ip link set lo up\n"
           "ip netns exec {0}-{1} ip addr add 10.78.0.{2}/24 dev eth0\nip netns exec {0}-{1} ip link set eth0 up\n",
           prefix_, i, i + 1);
-    works_ = run_shell(script).status == 0;
+    works_ = run_shell(script + "true").status == 0;
   }
   ~PodNetwork() {
     for (int i = -1; i < pods_; ++i) {

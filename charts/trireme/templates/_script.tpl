@@ -72,7 +72,7 @@ if [ "$index" != 0 ]; then exec "$@"; fi
 {{- if $run.restore }}
 trireme launch copy-results "$copy" "$folder"
 {{- end }}
-set -- trireme launch copy-results "$folder" "$copy" --every {{ int $run.copySeconds }} -- "$@"
+set -- trireme launch copy-results --every {{ int $run.copySeconds }} "$folder" "$copy" -- "$@"
 {{- end }}
 exec "$@"
 {{- end -}}
