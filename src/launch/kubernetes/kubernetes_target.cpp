@@ -163,10 +163,13 @@ class KubernetesTarget : public LaunchTarget {
     if (record.jobs.empty()) throw UserError("{} has no jobs", record.name);
     const PodFolders folders = pod_folders(options_);
     const std::string in_pod = folders.in_pod(folder);
-    for (const JobRecord& job : record.jobs)
-      for (const nlohmann::json& pod : pods_of(parse_release(job.id)).at("items"))
+    for (const JobRecord& job : record.jobs) {
+      const Release release = parse_release(job.id);
+      const nlohmann::json pods = pods_of(release);
+      for (const nlohmann::json& pod : pods.at("items"))
         if (index_of_pod(pod) <= 0 && pod.at("status").value("phase", "") == "Running")
-          return copy_from_pod(parse_release(job.id), pod.at("metadata").at("name"), in_pod, glob, to);
+          return copy_from_pod(release, pod.at("metadata").at("name"), in_pod, glob, to);
+    }
     return fetch_from_volume(record, folders, in_pod, glob, to);
   }
 
