@@ -70,5 +70,5 @@ endif()
 # The frontend of cuDNN is one and a half minutes of headers; what takes time when it runs is in the library behind them.
 set_source_files_properties(src/backend/cuda/attention.cpp PROPERTIES COMPILE_OPTIONS -O1)
 target_link_options(trireme_cuda PRIVATE -Wl,--no-undefined)
+trireme_make_portable(trireme_cuda)
 add_dependencies(trireme trireme_cuda)
-install(TARGETS trireme_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -2,13 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <filesystem>
-#include <string>
+#include "base/module_file.h"
 
 namespace trireme {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Module {
   int (*device_count)() = nullptr;
@@ -23,28 +20,16 @@ bool has_driver() {
   return driver != nullptr;
 }
 
-// The module is beside the program or its tests in a build folder, or under lib after installation.
-void* open_module() {
-  std::error_code error;
-  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  void* module = nullptr;
-  for (const fs::path& folder : {here, here.parent_path(), here.parent_path() / "lib"}) {
-    const fs::path path = folder / "libtrireme_cuda.so";
-    if (fs::exists(path, error)) return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
-  return module;
-}
-
 Module load() {
   Module module;
   if (!has_driver()) {
     module.missing = "no GPU was found (nvidia-smi lists them)";
     return module;
   }
-  void* library = open_module();
+  const std::filesystem::path file = module_file("libtrireme_cuda.so");
+  void* library = file.empty() ? nullptr : dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const char* reason = dlerror();
-    module.missing = reason != nullptr ? fmt::format("it cannot be loaded: {}", reason) : "this build has no cuda backend";
+    module.missing = file.empty() ? "this build has no cuda backend" : fmt::format("it cannot be loaded: {}", dlerror());
     return module;
   }
   module.device_count = reinterpret_cast<int (*)()>(dlsym(library, "trireme_cuda_device_count"));

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <random>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 
 namespace trireme {
 namespace {
@@ -55,8 +55,7 @@ MappedFile::~MappedFile() {
 }
 
 std::filesystem::path partial_name(const std::filesystem::path& path) {
-  std::random_device random;
-  return fmt::format("{}.{}-{:08x}.partial", path.string(), ::getpid(), random());
+  return fmt::format("{}.{}-{:08x}.partial", path.string(), ::getpid(), random_bits());
 }
 
 MappedOutput MappedOutput::create(const std::filesystem::path& path, int64_t size) {

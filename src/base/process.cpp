@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <link.h>
 #include <pwd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 #include <limits>
 #include <string>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace trireme {
 namespace {
@@ -130,6 +133,12 @@ MemoryUse memory_use() {
     return kilobytes * 1024;
   };
   return {.now = bytes_after("VmRSS:"), .peak = bytes_after("VmHWM:")};
+}
+
+uint32_t random_bits() {
+  uint32_t bits = 0;
+  CHECK_EQ(::getrandom(&bits, sizeof(bits), 0), static_cast<ssize_t>(sizeof(bits)));
+  return bits;
 }
 
 int64_t resident_bytes() { return status_kilobytes("VmRSS:") * 1024; }

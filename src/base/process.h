@@ -19,6 +19,9 @@ std::string user_name();  // who runs this process; its number if it has no name
 // Returns the linker's build id of this program; empty if there is none.
 std::string build_id();
 
+// Returns bits from the kernel that no other process has. std::random_device of a new C++ library would need a new glibc.
+uint32_t random_bits();
+
 int64_t resident_bytes();       // memory in use now; 0: unknown
 int64_t peak_resident_bytes();  // peak so far
 

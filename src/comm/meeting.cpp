@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <thread>
 
 #include "base/build_info.h"
@@ -36,8 +35,7 @@ std::string program_text() { return fmt::format("trireme {} ({}), build {:.8}", 
 std::string digest_of(const SharedFacts& facts) { return facts.empty() ? "" : secret_of(json_text(json(facts), kOneLine)); }
 
 std::string random_secret() {
-  std::random_device random;
-  return secret_of(fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random()));
+  return secret_of(fmt::format("{:08x}{:08x}{:08x}{:08x}", random_bits(), random_bits(), random_bits(), random_bits()));
 }
 
 std::string name_of(const Greeting& greeting) {

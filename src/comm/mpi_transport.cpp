@@ -1,12 +1,15 @@
 #include "comm/mpi_transport.h"
 
-#include <mpi.h>
+#include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <vector>
 
 #include "base/error.h"
+#include "base/module_file.h"
+#include "comm/mpi_calls.h"
 
 namespace trireme {
 namespace {
@@ -14,12 +17,24 @@ namespace {
 // MPI counts are ints, so longer messages are sent in parts.
 constexpr size_t kLongest = size_t{1} << 30;
 
-void check(int status, const char* what) {
-  if (status == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(status, text, &length);
-  throw Failure("{}: {}", what, std::string_view(text, static_cast<size_t>(length)));
+const MpiCalls& load_mpi() {
+  constexpr const char* kInstead = "or start the ranks without mpirun: trireme launch local";
+  const std::filesystem::path file = module_file("libtrireme_mpi.so");
+  if (file.empty())
+    throw UserError(
+        "this trireme was built without MPI and cannot join the others that mpirun started; install libopenmpi-dev and build "
+        "again, {}",
+        kInstead);
+  // Global, because the components that MPI loads expect to find its functions.
+  void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (module == nullptr)
+    throw UserError(
+        "mpirun started this process, but MPI cannot be loaded: {}; name the folder of Open MPI's libmpi.so.40 in "
+        "LD_LIBRARY_PATH, {}",
+        dlerror(), kInstead);
+  const void* calls = dlsym(module, kMpiCallsName);
+  if (calls == nullptr) throw UserError("{} is of another version; install the one of this trireme", file.string());
+  return *static_cast<const MpiCalls*>(calls);
 }
 
 class MpiTransport final : public Transport {
@@ -38,27 +53,31 @@ class MpiTransport final : public Transport {
 
  private:
   Ticket take_ticket();
+  void check(int status, const char* call) const;
 
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  const MpiCalls& mpi_ = load_mpi();
   int rank_ = 0, size_ = 1;
-  std::vector<std::vector<MPI_Request>> under_way_;  // by ticket
+  std::vector<std::vector<MpiCalls::Request>> under_way_;  // by ticket
   std::vector<Ticket> free_;
 };
 
 MpiTransport::MpiTransport() {
-  int given = MPI_THREAD_SINGLE;
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
-  if (given < MPI_THREAD_SERIALIZED) throw Failure("this MPI cannot be called from a second thread");
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
-  check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-  check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  const char* call = "";
+  const int status = mpi_.start(&rank_, &size_, &call);
+  check(status, call);
 }
 
 MpiTransport::~MpiTransport() {
   // Without the abort, ranks that wait for this one would wait for ever.
-  if (std::uncaught_exceptions() > 0) MPI_Abort(MPI_COMM_WORLD, 1);
-  MPI_Finalize();
+  if (std::uncaught_exceptions() > 0) mpi_.abort();
+  mpi_.finish();
+}
+
+void MpiTransport::check(int status, const char* call) const {
+  if (status == 0) return;
+  std::array<char, 512> text{};
+  mpi_.error_text(status, text.data(), text.size());
+  throw Failure("{}: {}", call, text.data());
 }
 
 Transport::Ticket MpiTransport::take_ticket() {
@@ -75,8 +94,8 @@ Transport::Ticket MpiTransport::send(int to, int tag, std::span<const std::byte>
   const Ticket ticket = take_ticket();
   do {
     const auto part = bytes.first(std::min(bytes.size(), kLongest));
-    MPI_Request request;
-    check(MPI_Isend(part.data(), static_cast<int>(part.size()), MPI_BYTE, to, tag, comm_, &request), "MPI_Isend");
+    MpiCalls::Request request = 0;
+    check(mpi_.send(part.data(), static_cast<int>(part.size()), to, tag, &request), "MPI_Isend");
     under_way_[static_cast<size_t>(ticket)].push_back(request);
     bytes = bytes.subspan(part.size());
   } while (!bytes.empty());
@@ -87,8 +106,8 @@ Transport::Ticket MpiTransport::receive(int from, int tag, std::span<std::byte> 
   const Ticket ticket = take_ticket();
   do {
     const auto part = bytes.first(std::min(bytes.size(), kLongest));
-    MPI_Request request;
-    check(MPI_Irecv(part.data(), static_cast<int>(part.size()), MPI_BYTE, from, tag, comm_, &request), "MPI_Irecv");
+    MpiCalls::Request request = 0;
+    check(mpi_.receive(part.data(), static_cast<int>(part.size()), from, tag, &request), "MPI_Irecv");
     under_way_[static_cast<size_t>(ticket)].push_back(request);
     bytes = bytes.subspan(part.size());
   } while (!bytes.empty());
@@ -108,11 +127,13 @@ int64_t MpiTransport::buffer_bytes(int64_t ranks_on_host) const {
 }
 
 bool MpiTransport::done(Ticket ticket) {
-  std::vector<MPI_Request>& requests = under_way_[static_cast<size_t>(ticket)];
-  int all = 0;
-  check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
-  if (all == 0) return false;
-  requests.clear();
+  std::vector<MpiCalls::Request>& requests = under_way_[static_cast<size_t>(ticket)];
+  while (!requests.empty()) {
+    int is_done = 0;
+    check(mpi_.test(&requests.back(), &is_done), "MPI_Test");
+    if (is_done == 0) return false;
+    requests.pop_back();
+  }
   free_.push_back(ticket);
   return true;
 }

@@ -1,4 +1,4 @@
-// Messages over MPI. Only built where MPI is found.
+// Messages over MPI, which libtrireme_mpi.so loads (mpi_calls.h).
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 namespace trireme {
 
 // Initialises MPI, once per process, and finalizes it when the transport is destroyed. If the process leaves by an exception, MPI
-// aborts the other ranks.
+// aborts the other ranks. Throws a UserError where there is no MPI to load.
 std::unique_ptr<Transport> connect_through_mpi();
 
 }  // namespace trireme

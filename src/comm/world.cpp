@@ -102,15 +102,9 @@ void World::leave(const std::exception& error) {
 }
 
 void World::find_through_mpi(const MeetingTerms& terms) {
-#ifdef TRIREME_MPI
   transport_ = connect_through_mpi();
   progress_ = std::make_unique<Progress>(Progress::Options{});
   connect_control(LastResort::exit_process, reach_of(environment), terms);
-#else
-  throw UserError(
-      "this trireme was built without MPI and cannot join the others that mpirun started; install libopenmpi-dev and build "
-      "again");
-#endif
 }
 
 void World::find_through_tcp(const Rendezvous& where, const MeetingTerms& terms) {

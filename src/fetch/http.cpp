@@ -6,13 +6,12 @@
 
 #ifdef TRIREME_HAS_CURL
 
-  #include <curl/curl.h>
-
   #include <algorithm>
   #include <array>
   #include <cmath>
   #include <exception>
-  #include <mutex>
+
+  #include "fetch/curl_library.h"
 
 namespace trireme {
 namespace {
@@ -21,20 +20,17 @@ constexpr size_t kPageLimit = 64 << 20;
 constexpr size_t kErrorPageLimit = 4096;
 constexpr int64_t kReceiveBuffer = 512 << 10;
 
-void start_curl_once() {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-}
-
 }  // namespace
 
 struct HttpClient::Handle {
-  Handle() : easy(curl_easy_init()) {
+  Handle() : easy(curl.easy_init()) {
     if (easy == nullptr) throw Failure("libcurl cannot be started");
   }
-  ~Handle() { curl_easy_cleanup(easy); }
+  ~Handle() { curl.easy_cleanup(easy); }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
+
+  const CurlLibrary& curl = curl_library();
   CURL* easy;
 };
 
@@ -112,7 +108,7 @@ std::string store_code(const std::string& page) {
 }
 
 [[noreturn]] void throw_curl(CURLcode code, const char* detail) {
-  const std::string text = detail[0] != '\0' ? detail : curl_easy_strerror(code);
+  const std::string text = detail[0] != '\0' ? detail : curl_library().easy_strerror(code);
   switch (code) {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -134,50 +130,49 @@ std::string store_code(const std::string& page) {
 
 }  // namespace
 
-HttpClient::HttpClient(const HttpLimits& limits) : limits_(limits) {
-  start_curl_once();
-  handle_ = std::make_unique<Handle>();
-}
+HttpClient::HttpClient(const HttpLimits& limits) : limits_(limits), handle_(std::make_unique<Handle>()) {}
 
 HttpClient::~HttpClient() = default;
 
 void HttpClient::perform(Exchange& exchange) {
+  const CurlLibrary& curl = handle_->curl;
   CURL* easy = handle_->easy;
-  curl_easy_reset(easy);  // resets options only; connections stay open
+  const auto set = [&](CURLoption option, auto value) { curl.easy_setopt(easy, option, value); };
+  curl.easy_reset(easy);  // resets options only; connections stay open
   exchange.stop = limits_.stop;
   std::array<char, CURL_ERROR_SIZE> detail{};
   const long patience = std::max(1L, std::lround(limits_.timeout_seconds));
   struct curl_slist* headers = nullptr;
-  if (!exchange.if_range.empty()) headers = curl_slist_append(headers, ("If-Range: " + exchange.if_range).c_str());
-  curl_easy_setopt(easy, CURLOPT_URL, exchange.address.c_str());
-  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-  curl_easy_setopt(easy, CURLOPT_USERAGENT, "trireme");
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 10L);
+  if (!exchange.if_range.empty()) headers = curl.slist_append(headers, ("If-Range: " + exchange.if_range).c_str());
+  set(CURLOPT_URL, exchange.address.c_str());
+  set(CURLOPT_HTTPHEADER, headers);
+  set(CURLOPT_USERAGENT, "trireme");
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_FOLLOWLOCATION, 1L);
+  set(CURLOPT_MAXREDIRS, 10L);
   #if LIBCURL_VERSION_NUM >= 0x075500
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   #else
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
-  curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+  set(CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+  set(CURLOPT_REDIR_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
   #endif
   const double connect_seconds = std::min(limits_.connect_seconds, limits_.timeout_seconds);
-  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, std::max(1L, std::lround(connect_seconds * 1000)));
-  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, patience);
-  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, static_cast<long>(kReceiveBuffer));
-  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, detail.data());
-  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, Exchange::on_header);
-  curl_easy_setopt(easy, CURLOPT_HEADERDATA, &exchange);
-  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, Exchange::on_body);
-  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &exchange);
-  curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, Exchange::on_progress);
-  curl_easy_setopt(easy, CURLOPT_XFERINFODATA, &exchange);
-  if (!exchange.range.empty()) curl_easy_setopt(easy, CURLOPT_RANGE, exchange.range.c_str());
-  const CURLcode code = curl_easy_perform(easy);
-  curl_slist_free_all(headers);
+  set(CURLOPT_CONNECTTIMEOUT_MS, std::max(1L, std::lround(connect_seconds * 1000)));
+  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(CURLOPT_LOW_SPEED_TIME, patience);
+  set(CURLOPT_BUFFERSIZE, static_cast<long>(kReceiveBuffer));
+  set(CURLOPT_ERRORBUFFER, detail.data());
+  set(CURLOPT_HEADERFUNCTION, Exchange::on_header);
+  set(CURLOPT_HEADERDATA, &exchange);
+  set(CURLOPT_WRITEFUNCTION, Exchange::on_body);
+  set(CURLOPT_WRITEDATA, &exchange);
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, Exchange::on_progress);
+  set(CURLOPT_XFERINFODATA, &exchange);
+  if (!exchange.range.empty()) set(CURLOPT_RANGE, exchange.range.c_str());
+  const CURLcode code = curl.easy_perform(easy);
+  curl.slist_free_all(headers);
   if (exchange.thrown) std::rethrow_exception(exchange.thrown);
   if (exchange.enough) return;
   if (code != CURLE_OK) throw_curl(code, detail.data());
