@@ -7,9 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "backend/chrome_trace.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/json.h"
 
 namespace trireme {
 namespace {
@@ -148,7 +147,7 @@ nlohmann::ordered_json OpTrace::json() const {
           {"ops", std::move(ops)}};
 }
 
-void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const std::string& where) const {
+void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const std::string& where, double offset) const {
   constexpr int kStepThread = 100, kLayerThread = 101;  // shown below the streams
   nlohmann::json events = nlohmann::json::array();
   const auto name_thread = [&](int thread, const std::string& name) {
@@ -163,8 +162,12 @@ void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const st
     if (call.kind != Kind::range) streams[narrow<int>(call.stream.number())] = stream_name(call.stream);
   for (const auto& [thread, name] : streams) name_thread(thread, name);
   const auto slice = [&](int thread, const std::string& name, double begin, double end) -> nlohmann::json& {
-    events.push_back(
-        {{"ph", "X"}, {"pid", rank}, {"tid", thread}, {"name", name}, {"ts", begin * 1e6}, {"dur", (end - begin) * 1e6}});
+    events.push_back({{"ph", "X"},
+                      {"pid", rank},
+                      {"tid", thread},
+                      {"name", name},
+                      {"ts", (begin + offset) * 1e6},
+                      {"dur", (end - begin) * 1e6}});
     return events.back();
   };
   for (const Step& step : steps_) slice(kStepThread, fmt::format("step {}", step.number), step.begin, step.end);
@@ -180,9 +183,7 @@ void OpTrace::write_chrome(const std::filesystem::path& path, int rank, const st
     if (call.flops > 0) event["args"]["TFLOP/s"] = call.flops / seconds * 1e-12;
     event["args"]["GB/s"] = call.bytes / seconds * 1e-9;
   }
-  const std::string text =
-      json_text(nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}, kOneLine) + "\n";
-  atomic_write(path, std::as_bytes(std::span(text)));
+  write_chrome_trace(path, events);
 }
 
 }  // namespace trireme

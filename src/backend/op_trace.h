@@ -58,8 +58,9 @@ class OpTrace {
 
   std::string table() const;
   nlohmann::ordered_json json() const;
-  // Writes what chrome://tracing and Perfetto read: one process per rank, one thread per stream.
-  void write_chrome(const std::filesystem::path& path, int rank, const std::string& where) const;
+  // Writes what chrome://tracing and Perfetto read: one process per rank, one thread per stream. `offset` leads from the clock of
+  // this rank, in seconds, to the one that all ranks' files have in common.
+  void write_chrome(const std::filesystem::path& path, int rank, const std::string& where, double offset = 0) const;
 
  private:
   struct Step {

@@ -7,10 +7,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/start_threads.h"
+#include "comm/clock_offset.h"
 
 namespace trireme {
 namespace {
@@ -18,7 +21,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 
-enum Kind : uint8_t { kBeat, kMail, kFailure, kEnd, kAsk, kGoodbye };
+enum Kind : uint8_t { kBeat, kMail, kFailure, kEnd, kAsk, kGoodbye, kAskTime, kTime };
 
 constexpr std::chrono::milliseconds kTurn{100};  // how often the thread checks the clock
 constexpr seconds kBeatEvery{1};
@@ -26,6 +29,7 @@ constexpr seconds kSilent{3};        // silence longer than this is reported
 constexpr seconds kGraceToLeave{5};  // after the job has ended
 constexpr seconds kTimeToSpeak{1};   // for rank 1 if rank 0 is gone
 constexpr const char* kAnswer = "missing";
+constexpr const char* kTimes = "times";  // rank 0's clock, and this rank's when the answer came
 
 std::string end_text(const JobEnd& end) { return fmt::format("{} {}", end.status, end.line); }
 
@@ -175,6 +179,13 @@ void Control::handle(int from, const TcpMessage& message) {
       const std::string answer = missing_here(in.at("ranks").get<std::vector<int>>(), call);
       return send(from, kMail, std::string(kAnswer) + '\0' + answer);
     }
+    case kAskTime:
+      lock.unlock();
+      return send(from, kTime, fmt::format("{}", system_clock().seconds()));
+    case kTime:
+      mail_[{from, kTimes}].push_back(fmt::format("{} {}", message.text, system_clock().seconds()));
+      changed_.notify_all();
+      return;
     case kGoodbye:
       peer(from).left = true;
       changed_.notify_all();
@@ -258,6 +269,18 @@ std::string Control::first_of(const std::string& key, const std::string& text) {
   const std::vector<std::string> texts = gather(key, text);
   const auto first = std::ranges::find_if(texts, [](const std::string& found) { return !found.empty(); });
   return share(key, first == texts.end() ? "" : *first);
+}
+
+double Control::offset_to_rank_0() {
+  constexpr int kQuestions = 20;  // most are slowed down by something
+  std::vector<ClockSample> samples;
+  for (int i = 0; i < kQuestions && rank_ != 0; ++i) {
+    ClockSample sample{.sent = system_clock().seconds()};
+    send(0, kAskTime, "");
+    std::istringstream(take(0, kTimes)) >> sample.answered >> sample.received;
+    samples.push_back(sample);
+  }
+  return clock_offset(samples);
 }
 
 // -------------------------------------------------------------------------------------------------------- who is missing

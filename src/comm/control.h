@@ -46,6 +46,9 @@ class Control {
   std::string share(const std::string& key, const std::string& text);                // the text of rank 0
   std::string first_of(const std::string& key, const std::string& text);             // of the lowest rank that has one
 
+  // What has to be added to times of this rank's Clock to get those of rank 0's. Rank 0 answers without making this call.
+  double offset_to_rank_0();
+
   void set_timeout(std::chrono::seconds timeout);  // how long a rank may be silent while another waits for it
   void set_step(int64_t steps_done) { step_ = steps_done; }
   // `calls` gives the counts that heartbeats carry, `on_end` runs when the job ends. This object's thread calls both.

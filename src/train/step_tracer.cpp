@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "backend/chrome_trace.h"
 #include "comm/control.h"
 #include "train/ceilings.h"
 
@@ -33,6 +34,8 @@ void StepTracer::set_profiling(Profiling wanted) {
 }
 
 void StepTracer::start_traced_step(int64_t step, Engine& engine, const StepInput& input) {
+  // Now and not at the end of the run, because clocks drift apart by seconds in a week.
+  if (setup_.trace.steps() == 0) clock_offset_ = setup_.control.offset_to_rank_0();
   setup_.trace.begin_step(step, setup_.backend);
   engine.start_step(input);
   setup_.trace.end_step(setup_.backend);
@@ -44,18 +47,37 @@ void StepTracer::report(RunLogs& logs) {
   const DType dtype = activation_dtype(setup_.settings.trainer.precision);
   setup_.trace.set_ceilings(
       measure_ceilings(setup_.machine.backend(), dtype, setup_.model.fp8.enabled ? GemmPrecision::fp8 : GemmPrecision::plain));
+  const std::filesystem::path timeline = write_timelines(logs);
+  const std::string ops = fmt::format("ops_globalrank-{}.json", setup_.world.rank());
+  write_report(setup_.trace.json(), setup_.folder.file(ops).string(), logs.telemetry().notify());
+  if (!setup_.is_first() || setup_.request.report_format == ReportFormat::json) return;
+  fmt::print("\n{}trace   {} (open it in ui.perfetto.dev or chrome://tracing)\n", setup_.trace.table(), timeline.string());
+}
+
+// Every rank writes its own timeline. Rank 0 then joins them in one file, and returns the path of that.
+std::filesystem::path StepTracer::write_timelines(RunLogs& logs) const {
+  const auto file_of = [&](int rank) { return setup_.folder.file(fmt::format("trace_globalrank-{}.json", rank)); };
   const int rank = setup_.world.rank();
-  const RankPlace& place = setup_.control.places()[static_cast<size_t>(rank)];
-  const auto chrome = setup_.folder.file(fmt::format("trace_globalrank-{}.json", rank));
+  std::string trouble;
   try {
-    setup_.trace.write_chrome(chrome, rank, place.host);
+    setup_.trace.write_chrome(file_of(rank), rank, setup_.control.places()[static_cast<size_t>(rank)].host, clock_offset_);
+  } catch (const Failure& failure) {
+    trouble = failure.what();
+    logs.warn(trouble);
+  }
+  const std::vector<std::string> troubles = setup_.control.gather("timelines", trouble);
+  if (rank != 0 || setup_.world.size() == 1) return file_of(rank);
+  std::vector<std::filesystem::path> files;
+  for (size_t other = 0; other < troubles.size(); ++other)
+    if (troubles[other].empty()) files.push_back(file_of(static_cast<int>(other)));
+  const std::filesystem::path all = setup_.folder.file("trace.json");
+  try {
+    join_chrome_traces(files, all);
   } catch (const Failure& failure) {
     logs.warn(failure.what());
+    return file_of(rank);
   }
-  write_report(setup_.trace.json(), setup_.folder.file(fmt::format("ops_globalrank-{}.json", rank)).string(),
-               logs.telemetry().notify());
-  if (!setup_.is_first() || setup_.request.report_format == ReportFormat::json) return;
-  fmt::print("\n{}trace   {} (open it in chrome://tracing or ui.perfetto.dev)\n", setup_.trace.table(), chrome.string());
+  return all;
 }
 
 }  // namespace trireme

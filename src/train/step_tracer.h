@@ -1,6 +1,8 @@
 // Looks inside steps: op by op for --trace-ops, or for a profiler that watches from outside (model.nsys_profile).
 #pragma once
 
+#include <filesystem>
+
 #include "train/run_logs.h"
 #include "train/run_setup.h"
 
@@ -21,9 +23,12 @@ class StepTracer {
   void report(RunLogs& logs);  // at the end of the run: the table, and files in the folder
 
  private:
+  std::filesystem::path write_timelines(RunLogs& logs) const;
+
   RunSetup& setup_;
   int64_t first_step_ = 0;
   Profiling profiling_ = Profiling::off;
+  double clock_offset_ = 0;  // to rank 0's clock
 };
 
 }  // namespace trireme
