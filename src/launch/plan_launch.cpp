@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <ranges>
 
 #include "backend/cuda_module.h"
 #include "base/error.h"
@@ -52,6 +53,12 @@ int64_t agreed_count(const LaunchRequest& request, int64_t option, const char* o
   if (option > 0 && set && *set != option)
     throw UserError("--{} {} and {}={} disagree; give one of them", option_name, option, key, *set);
   return option > 0 ? option : in_recipe;
+}
+
+// Whether ENABLE_NSYS_PROFILE asks for profiles of all ranks of the first node.
+bool variable_says_profile() {
+  const char* says = variable("ENABLE_NSYS_PROFILE");
+  return says != nullptr && std::string_view(says) == "true";
 }
 
 // Nodes of which this process is one: in a pod of an indexed job.
@@ -218,6 +225,9 @@ class Planner {
     overrides.push_back(fmt::format("++trainer.devices={}", size_.ranks));
     overrides.push_back(fmt::format("++exp_manager.explicit_log_dir={}", job.run_folder.string()));
     if (options().nsys) overrides.emplace_back("++model.nsys_profile.enabled=true");
+    if (variable_says_profile() && !overridden(overrides, "model.nsys_profile.ranks"))
+      overrides.push_back(
+          fmt::format("++model.nsys_profile.ranks=[{}]", fmt::join(std::views::iota(int64_t{0}, size_.ranks), ",")));
     const ResolvedRecipe recipe = resolve_recipe(plan_.request.recipe, overrides);
     recipe.require_training();
     job.has_gpus = uses_gpus(plan_.request.target, recipe.settings.trainer.backend);
@@ -264,7 +274,8 @@ class Planner {
   }
 
   void wrap_for_profiler(Job& job, const Settings& settings) {
-    if (!settings.model.profile.enabled || !job.has_gpus) return;
+    const ProfileSettings& profile = settings.model.profile;
+    if (!profile.enabled || profile.ranks.empty() || !job.has_gpus) return;
     const std::vector<std::string> wrapper = profiler_command(job, settings);
     job.command.insert(job.command.begin(), wrapper.begin(), wrapper.end());
     plan_.choices.push_back({"nsys on ranks of model.nsys_profile.ranks", "model.nsys_profile.enabled=true"});
@@ -305,19 +316,19 @@ void take_variable(LaunchRequest& request, const char* name, const char* option_
   choices.push_back({fmt::format("--{} {}", option_name, value), fmt::format("{} in the environment", name)});
 }
 
-}  // namespace
-
-bool is_in_pod() { return nodes_of_pod().has_value(); }
-
-LaunchPlan plan_launch(LaunchRequest request, const std::string& site_file) {
-  return Planner(std::move(request), site_file).plan();
+// The window of the proxy models' launcher: the last steps of a run of ten.
+void choose_profiled_steps(LaunchRequest& request, std::vector<LaunchChoice>& choices) {
+  for (const auto& [key, value] : {std::pair{"model.nsys_profile.start_step", 7}, std::pair{"model.nsys_profile.end_step", 10},
+                                   std::pair{"trainer.max_steps", 10}}) {
+    if (overridden(request.overrides, key)) continue;
+    const bool is_optional = std::string_view(key).starts_with("model.nsys_profile.");
+    request.overrides.push_back(fmt::format("{}{}={}", is_optional ? "++" : "", key, value));
+    choices.push_back({request.overrides.back(), "ENABLE_NSYS_PROFILE in the environment"});
+  }
 }
 
-std::vector<LaunchChoice> apply_environment(LaunchRequest& request) {
-  std::vector<LaunchChoice> choices;
-  if (const char* profiles = variable("ENABLE_NSYS_PROFILE"); profiles != nullptr && std::string_view(profiles) == "true")
-    take_variable(request, "ENABLE_NSYS_PROFILE", "nsys", "true", choices);
-  if (request.target != TargetKind::slurm) return choices;
+// The variables of AWS users' scripts.
+void apply_slurm_variables(LaunchRequest& request, std::vector<LaunchChoice>& choices) {
   if (const char* size = variable("MODEL_SIZE"); size != nullptr && request.recipe.empty()) {
     const char* model = variable("MODEL_NAME");
     request.recipe = fmt::format("{}/{}", model == nullptr ? "gpt3" : model, size);
@@ -335,6 +346,22 @@ std::vector<LaunchChoice> apply_environment(LaunchRequest& request) {
   } else if (suffix != nullptr && !request.options.has("name") && !request.recipe.empty()) {
     take_variable(request, "JOB_SUFFIX", "name", default_name(request.recipe, request.options.values.nodes) + suffix, choices);
   }
+}
+
+}  // namespace
+
+bool is_in_pod() { return nodes_of_pod().has_value(); }
+
+LaunchPlan plan_launch(LaunchRequest request, const std::string& site_file) {
+  return Planner(std::move(request), site_file).plan();
+}
+
+std::vector<LaunchChoice> apply_environment(LaunchRequest& request) {
+  std::vector<LaunchChoice> choices;
+  if (request.target == TargetKind::slurm) apply_slurm_variables(request, choices);
+  if (!variable_says_profile()) return choices;
+  take_variable(request, "ENABLE_NSYS_PROFILE", "nsys", "true", choices);
+  choose_profiled_steps(request, choices);
   return choices;
 }
 
