@@ -3,7 +3,7 @@ PRESET ?= release
 JOBS ?= $(shell nproc)
 BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
-.PHONY: help setup configure build build-all demo test test-fast test-layouts check-all dist bench format lint clean
+.PHONY: help setup configure build build-all demo test test-fast test-layouts check-all dist image image-push image-tar image-sqsh bench format lint clean
 
 help:
 	@echo "make demo        install, build, and train, resume and sample a small GPT (about two minutes after the build)"
@@ -11,7 +11,8 @@ help:
 	@echo "make test-layouts  every layout of the cover, up to 16 ranks, against one rank: in one process, then over MPI"
 	@echo "make build       install and build build/trireme        PRESET=debug|asan|tsan|cuda for the others"
 	@echo "make check-all   every file compiled alone, and the fast tests with sanitizers; the result in bench/build/"
-	@echo "make dist        a package of the program, its recipes, manual pages and completions"
+	@echo "make dist        a package that runs on other machines: unpack it anywhere"
+	@echo "make image       a container image; image-push, image-tar, image-sqsh send or save it (docs/install.md)"
 	@echo "make bench       measure this machine                   make format / make lint / make clean"
 
 setup:
@@ -43,10 +44,15 @@ test-layouts: configure
 check-all: setup
 	@scripts/check_all
 
-dist: setup
-	@cmake --preset dist > build-dist.log 2>&1 || { cat build-dist.log; exit 1; }
-	@cmake --build --preset dist -j $(JOBS)
-	@cd build-dist && cpack
+dist: build
+	@scripts/make_dist $(BUILD)
+
+# IMAGE names the result, BASE the image that it starts from; see docs/install.md for GPUs.
+image:
+	@deploy/make_image build
+
+image-push image-tar image-sqsh:
+	@deploy/make_image $(@:image-%=%)
 
 bench: setup
 	@cmake --preset release -DTRIREME_BENCH=ON > build.log 2>&1 || { cat build.log; exit 1; }
