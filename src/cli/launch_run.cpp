@@ -15,6 +15,7 @@
 #include "cli/launch_commands.h"
 #include "launch/launch_record.h"
 #include "launch/plan_launch.h"
+#include "launch/user_variables.h"
 
 namespace trireme {
 namespace {

@@ -34,8 +34,9 @@ class AttemptLog {
 
   const std::vector<Attempt>& attempts() const { return attempts_; }
   int64_t begin();  // records a new attempt and returns its number
-  // Records the end of the current attempt. Success, a saved stop, an error of the user and kDoNotRetry finish the launch with that
-  // status; other failures are tried again while there is progress. A log that cannot be written (full disk) does not matter.
+  // Records the end of the current attempt. Success, a saved stop, an error of the user and kDoNotRetry finish the launch with
+  // that status; other failures are tried again while there is progress. A log that cannot be written (full disk) does not
+  // matter.
   AttemptVerdict end(int exit_status, const std::string& reason);
 
  private:

@@ -96,6 +96,23 @@ std::optional<TargetKind> find_target(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<std::string> overridden_text(const std::vector<std::string>& overrides, const std::string& key) {
+  std::optional<std::string> value;
+  for (const std::string& text : overrides) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) continue;
+    const size_t begin = text.find_first_not_of('+');
+    if (text.substr(begin, equals - begin) == key || text.substr(begin, equals - begin) == "training." + key)
+      value = text.substr(equals + 1);
+  }
+  return value;
+}
+
+std::optional<int64_t> overridden_count(const std::vector<std::string>& overrides, const std::string& key) {
+  const std::optional<std::string> value = overridden_text(overrides, key);
+  return value ? std::optional<int64_t>(std::atoll(value->c_str())) : std::nullopt;
+}
+
 LaunchRequest read_launch_file(const std::string& path) {
   const Tree file = read_yaml_file(path);
   if (!file.is_map()) throw UserError("{} is not a launch file: it has no keys", path);

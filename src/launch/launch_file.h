@@ -26,6 +26,10 @@ struct LaunchRequest {
   GivenOptions options;
 };
 
+// The value that overrides give to a key of a recipe, the last one if several do; nothing if none does.
+std::optional<std::string> overridden_text(const std::vector<std::string>& overrides, const std::string& key);
+std::optional<int64_t> overridden_count(const std::vector<std::string>& overrides, const std::string& key);
+
 // UserError for unknown keys, values that do not fit and a newer version. A recipe that is a file is found from the folder of the
 // launch file.
 LaunchRequest read_launch_file(const std::string& path);

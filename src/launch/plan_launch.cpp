@@ -14,8 +14,10 @@
 #include "config/yaml.h"
 #include "data/open/open_dataset.h"
 #include "launch/environment.h"
+#include "launch/launch_name.h"
 #include "launch/stages.h"
 #include "launch/sweep.h"
+#include "launch/user_variables.h"
 #include "train/target_plan.h"
 
 namespace trireme {
@@ -23,48 +25,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const char* variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? nullptr : value;
-}
-
-// The value that the user's own overrides give to a key; nothing if they do not.
-std::optional<std::string> overridden_text(const std::vector<std::string>& overrides, const std::string& key) {
-  std::optional<std::string> value;
-  for (const std::string& text : overrides) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos) continue;
-    const size_t begin = text.find_first_not_of('+');
-    if (text.substr(begin, equals - begin) == key || text.substr(begin, equals - begin) == "training." + key)
-      value = text.substr(equals + 1);
-  }
-  return value;
-}
-
-std::optional<int64_t> overridden(const std::vector<std::string>& overrides, const std::string& key) {
-  const std::optional<std::string> value = overridden_text(overrides, key);
-  return value ? std::optional<int64_t>(std::atoll(value->c_str())) : std::nullopt;
-}
-
 // The one count of nodes, or of ranks per node: the option, or the setting. Both, and different, is an error.
 int64_t agreed_count(const LaunchRequest& request, int64_t option, const char* option_name, const char* key, int64_t in_recipe) {
   if (option == 0 && request.options.has(option_name)) throw UserError("--{} 0: use 1 or more", option_name);
-  const std::optional<int64_t> set = overridden(request.overrides, key);
+  const std::optional<int64_t> set = overridden_count(request.overrides, key);
   if (option > 0 && set && *set != option)
     throw UserError("--{} {} and {}={} disagree; give one of them", option_name, option, key, *set);
   return option > 0 ? option : in_recipe;
 }
 
-// Whether ENABLE_NSYS_PROFILE asks for profiles of all ranks of the first node.
-bool variable_says_profile() {
-  const char* says = variable("ENABLE_NSYS_PROFILE");
-  return says != nullptr && std::string_view(says) == "true";
-}
-
 // Nodes of which this process is one: in a pod of an indexed job.
 std::optional<int64_t> nodes_of_pod() {
-  if (variable("JOB_COMPLETION_INDEX") == nullptr) return std::nullopt;
-  const char* nodes = variable("NNODES");
+  if (user_variable("JOB_COMPLETION_INDEX") == nullptr) return std::nullopt;
+  const char* nodes = user_variable("NNODES");
   return nodes == nullptr ? std::nullopt : std::optional<int64_t>(std::atoll(nodes));
 }
 
@@ -225,7 +198,7 @@ class Planner {
     overrides.push_back(fmt::format("++trainer.devices={}", size_.ranks));
     overrides.push_back(fmt::format("++exp_manager.explicit_log_dir={}", job.run_folder.string()));
     if (options().nsys) overrides.emplace_back("++model.nsys_profile.enabled=true");
-    if (variable_says_profile() && !overridden(overrides, "model.nsys_profile.ranks"))
+    if (profiles_first_node() && !overridden_count(overrides, "model.nsys_profile.ranks"))
       overrides.push_back(
           fmt::format("++model.nsys_profile.ranks=[{}]", fmt::join(std::views::iota(int64_t{0}, size_.ranks), ",")));
     const ResolvedRecipe recipe = resolve_recipe(plan_.request.recipe, overrides);
@@ -296,99 +269,12 @@ class Planner {
   std::vector<EnvironmentVariable> environment_;
 };
 
-// Fills one option from a variable of the environment.
-void take_variable(LaunchRequest& request, const char* name, const char* option_name, const std::string& value,
-                   std::vector<LaunchChoice>& choices) {
-  const LaunchOption& option = *find_launch_option(option_name);
-  GivenOptions from;
-  set_option(from, option, scalar_from_text(value));
-  if (request.options.has(option.name)) {
-    GivenOptions own;
-    own.values = request.options.values;
-    own.places[option.name] = "";
-    if (to_tree(own).text() != to_tree(from).text())
-      throw UserError("--{} and {}={} in the environment differ; unset {} or leave out --{}", option_name, name, value, name,
-                      option_name);
-    return;
-  }
-  from.places[option.name] = fmt::format("{} in the environment", name);
-  add_below(request.options, from);
-  choices.push_back({fmt::format("--{} {}", option_name, value), fmt::format("{} in the environment", name)});
-}
-
-// The window of the proxy models' launcher: the last steps of a run of ten.
-void choose_profiled_steps(LaunchRequest& request, std::vector<LaunchChoice>& choices) {
-  for (const auto& [key, value] : {std::pair{"model.nsys_profile.start_step", 7}, std::pair{"model.nsys_profile.end_step", 10},
-                                   std::pair{"trainer.max_steps", 10}}) {
-    if (overridden(request.overrides, key)) continue;
-    const bool is_optional = std::string_view(key).starts_with("model.nsys_profile.");
-    request.overrides.push_back(fmt::format("{}{}={}", is_optional ? "++" : "", key, value));
-    choices.push_back({request.overrides.back(), "ENABLE_NSYS_PROFILE in the environment"});
-  }
-}
-
-// The variables of AWS users' scripts.
-void apply_slurm_variables(LaunchRequest& request, std::vector<LaunchChoice>& choices) {
-  if (const char* size = variable("MODEL_SIZE"); size != nullptr && request.recipe.empty()) {
-    const char* model = variable("MODEL_NAME");
-    request.recipe = fmt::format("{}/{}", model == nullptr ? "gpt3" : model, size);
-    choices.push_back({"recipe " + request.recipe, "MODEL_NAME and MODEL_SIZE in the environment"});
-  }
-  if (const char* nodes = variable("NODES")) take_variable(request, "NODES", "nodes", nodes, choices);
-  if (const char* image = variable("IMAGE")) take_variable(request, "IMAGE", "image", image, choices);
-  if (const char* steps = variable("MAX_STEPS"); steps != nullptr && !overridden(request.overrides, "trainer.max_steps")) {
-    request.overrides.push_back(fmt::format("trainer.max_steps={}", steps));
-    choices.push_back({request.overrides.back(), "MAX_STEPS in the environment"});
-  }
-  const char* suffix = variable("JOB_SUFFIX");
-  if (const char* name = variable("JOB_NAME")) {
-    take_variable(request, "JOB_NAME", "name", name, choices);
-  } else if (suffix != nullptr && !request.options.has("name") && !request.recipe.empty()) {
-    take_variable(request, "JOB_SUFFIX", "name", default_name(request.recipe, request.options.values.nodes) + suffix, choices);
-  }
-}
-
 }  // namespace
 
 bool is_in_pod() { return nodes_of_pod().has_value(); }
 
 LaunchPlan plan_launch(LaunchRequest request, const std::string& site_file) {
   return Planner(std::move(request), site_file).plan();
-}
-
-std::vector<LaunchChoice> apply_environment(LaunchRequest& request) {
-  std::vector<LaunchChoice> choices;
-  if (request.target == TargetKind::slurm) apply_slurm_variables(request, choices);
-  if (!variable_says_profile()) return choices;
-  take_variable(request, "ENABLE_NSYS_PROFILE", "nsys", "true", choices);
-  choose_profiled_steps(request, choices);
-  return choices;
-}
-
-std::string default_name(const std::string& recipe, int64_t nodes) {
-  std::string text = recipe;
-  for (const char* ending : {".yaml", ".yml"})
-    if (text.ends_with(ending)) text = fs::path(text).stem().string();
-  if (fs::path(text).is_absolute() || text.starts_with('.')) text = fs::path(text).lexically_normal().filename().string();
-  std::string name;
-  for (const char c : text) {
-    const bool is_word = std::isalnum(static_cast<unsigned char>(c)) != 0;
-    if (is_word)
-      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    else if (!name.empty() && name.back() != '-')
-      name += '-';
-  }
-  while (name.ends_with('-')) name.pop_back();
-  if (name.empty()) name = "run";
-  return nodes > 1 ? fmt::format("{}{}", name, nodes) : name;
-}
-
-void require_launch_name(const std::string& name) {
-  constexpr size_t kLongest = 48;  // a Kubernetes label has 63, and stages append to it
-  const auto is_allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
-  if (name.empty() || name.size() > kLongest || !std::ranges::all_of(name, is_allowed) || name.front() == '-' ||
-      name.back() == '-')
-    throw UserError("--name {}: use at most {} lower case letters, digits and dashes, without a dash at an end", name, kLongest);
 }
 
 }  // namespace trireme

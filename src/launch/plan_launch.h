@@ -31,16 +31,8 @@ struct LaunchPlan {
 // changes nothing.
 LaunchPlan plan_launch(LaunchRequest request, const std::string& site_file);
 
-// Whether this process is in a pod of an indexed job. Its pods share one name and folder, and a pod that is started again continues.
+// Whether this process is in a pod of an indexed job. Its pods share one name and folder, and a pod that is started again
+// continues.
 bool is_in_pod();
-
-// What the scripts of AWS users set: MODEL_NAME and MODEL_SIZE (the recipe), NODES, MAX_STEPS, IMAGE, JOB_NAME, JOB_SUFFIX; and
-// ENABLE_NSYS_PROFILE. Fills what the request does not have. UserError if both differ.
-std::vector<LaunchChoice> apply_environment(LaunchRequest& request);
-
-// gpt3-175b16 of gpt3/175b on 16 nodes. Lower case letters, digits and dashes, so that every target takes it.
-std::string default_name(const std::string& recipe, int64_t nodes);
-// UserError unless the name can be a folder, a Slurm job and a Kubernetes object.
-void require_launch_name(const std::string& name);
 
 }  // namespace trireme

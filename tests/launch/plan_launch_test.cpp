@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "launch/launch_name.h"
+#include "launch/user_variables.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -168,7 +170,7 @@ TEST_F(PlanLaunch, VariablesOfTheAwsScriptsAreOptions) {
   EXPECT_EQ(request_.options.values.image, "/images/a.sqsh");
   EXPECT_EQ(request_.options.values.name, "gpt3-5b4-efa");
   EXPECT_TRUE(request_.options.values.nsys);
-  EXPECT_EQ(choices.size(), 6u);
+  EXPECT_EQ(choices.size(), 8u);  // with the profiled steps
 }
 
 TEST_F(PlanLaunch, AVariableThatDiffersFromAnOptionIsRefused) {

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "cli/run_program.h"
 #include "launch/plan_launch.h"
+#include "launch/user_variables.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
