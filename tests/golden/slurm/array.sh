@@ -8,10 +8,10 @@
 #SBATCH --cpus-per-task=96
 #SBATCH --array=0-2%2
 
-# Slurm may start the job again. A training then continues from its newest checkpoint.
+# Slurm may start the job again.
 #SBATCH --requeue
 
-# All attempts, also those after a requeue, append to one log. Ranks have logs of their own beside it.
+# A log of each task; log.txt beside them says which have started and ended.
 #SBATCH --output=/results/pile/data_preparation/task-%5a.log
 #SBATCH --open-mode=append
 

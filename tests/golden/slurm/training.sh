@@ -17,7 +17,7 @@
 #SBATCH --reservation=night
 #SBATCH --dependency=singleton
 
-# Slurm may start the job again. A training then continues from its newest checkpoint.
+# Slurm may start the job again. It then continues from its newest checkpoint.
 #SBATCH --time=1-00:00:00
 #SBATCH --requeue
 #SBATCH --no-kill
