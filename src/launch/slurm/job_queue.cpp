@@ -49,7 +49,8 @@ std::vector<JobRecord> jobs_before(const JobRecord& job) {
 }
 
 JobStatus status_of_end(const SlurmJobEnd& end) {
-  const JobPhase phase = end.exit_status == kDone ? JobPhase::done : end.was_stopped ? JobPhase::stopped : JobPhase::failed;
+  const bool was_stopped = end.was_stopped || end.exit_status == kStoppedAfterSaving;
+  const JobPhase phase = end.exit_status == kDone ? JobPhase::done : was_stopped ? JobPhase::stopped : JobPhase::failed;
   return {.phase = phase, .detail = end.reason, .exit_status = end.exit_status};
 }
 
@@ -150,10 +151,11 @@ JobStatus status_of_state(const std::string& state, const std::string& exit_code
   const int code = codes.empty() ? 0 : std::atoi(codes.front().c_str());
   if (word == "COMPLETED") return {.phase = JobPhase::done, .detail = "", .exit_status = kDone};
   if (word == "CANCELLED") return {.phase = JobPhase::stopped, .detail = "cancelled", .exit_status = std::nullopt};
-  for (const auto& [name, text] : {std::pair{"FAILED", ""}, std::pair{"TIMEOUT", "Slurm's time limit ended it"},
-                                   std::pair{"NODE_FAIL", "Slurm lost a node of it"}, std::pair{"OUT_OF_MEMORY", "out of memory"},
-                                   std::pair{"PREEMPTED", "preempted"}, std::pair{"BOOT_FAIL", "a node did not start"},
-                                   std::pair{"DEADLINE", "its deadline passed"}})
+  for (const auto& [name, text] :
+       {std::pair{"FAILED", "its script ended without a result; the log may say why"},
+        std::pair{"TIMEOUT", "Slurm's time limit ended it"}, std::pair{"NODE_FAIL", "Slurm lost a node of it"},
+        std::pair{"OUT_OF_MEMORY", "out of memory"}, std::pair{"PREEMPTED", "preempted"},
+        std::pair{"BOOT_FAIL", "a node did not start"}, std::pair{"DEADLINE", "its deadline passed"}})
     if (word == name) return {.phase = JobPhase::failed, .detail = text, .exit_status = code == 0 ? kFailed : code};
   return status;
 }
