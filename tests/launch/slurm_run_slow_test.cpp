@@ -240,6 +240,7 @@ TEST_F(SlurmRunSlow, StagesFollowEachOther) {
   EXPECT_NE(failed.status, 0);
   EXPECT_EQ(job_of("lost", 0).at("phase"), "failed");
   EXPECT_TRUE(contains(job_of("lost", 0).at("detail"), "task 2: "));
+  EXPECT_TRUE(contains(text_of(run_folder("lost") / "data_preparation/task-00002.log"), "trying again"));
   EXPECT_TRUE(contains(job_of("lost", 1).at("detail"), "not started: lost-data failed"));
   EXPECT_TRUE(contains(job_of("lost", 2).at("detail"), "not started: lost stopped"));
   EXPECT_TRUE(eventually([&] { return cluster_->run("squeue --noheader").output.empty(); }));

@@ -31,6 +31,9 @@ using Moment = std::chrono::steady_clock::time_point;
 constexpr auto kLinger = std::chrono::seconds(10);  // of srun after a rank failed: it waits for nodes that are gone
 constexpr int kSameNodeFailures = 2;                // until a node that starts steps but fails them is replaced
 
+constexpr int kTaskAttempts = 3;  // of a task of an array
+constexpr auto kTaskPause = std::chrono::seconds(2);
+
 volatile std::sig_atomic_t near_time_limit = 0, was_terminated = 0;
 
 void note_signal(int signal) {
@@ -154,9 +157,19 @@ class SlurmSupervisor {
   int run_once() {
     if (job_.task) note_task("started");
     say(fmt::format("{} on {}", step_name(), slurm_variable("SLURM_JOB_NODELIST")));
-    const StepEnd end = run_step(job_.step, job_.task ? std::filesystem::path() : job_.folder, StepSignals(job_.save_seconds));
+    StepEnd end = run_once_step();
+    // Downloads fail, and tasks that share a download wait for each other's this way.
+    for (int tried = 1; job_.task && end.status == kFailed && tried < kTaskAttempts && was_terminated == 0; ++tried) {
+      say(fmt::format("{}; trying again", reason_of(end)));
+      std::this_thread::sleep_for(kTaskPause);
+      end = run_once_step();
+    }
     if (was_terminated != 0) return end_of_terminated(end);
     return finish(end.status, reason_of(end));
+  }
+
+  StepEnd run_once_step() const {
+    return run_step(job_.step, job_.task ? std::filesystem::path() : job_.folder, StepSignals(job_.save_seconds));
   }
 
   StepEnd attempt(const std::vector<std::string>& nodes) {
