@@ -58,6 +58,11 @@ if [ "$1" = train ] && [ -z "$AS_TYPED" ]; then
     *) set -- "$@" --dry-run ;;
   esac
 fi
+case "$1 $2 $3 " in
+  "launch local demo "*)
+    case " $* " in *" --resume "*) steps=6 ;; *) steps=3 ;; esac
+    [ -n "$AS_TYPED" ] || set -- "$@" trainer.max_steps=$steps ;;
+esac
 exec TRIREME "$@"
 )";
 

@@ -165,7 +165,8 @@ TEST_F(PlanLaunch, VariablesOfTheAwsScriptsAreOptions) {
   ::setenv("ENABLE_NSYS_PROFILE", "true", 1);
   const auto choices = apply_environment(request_);
   EXPECT_EQ(request_.recipe, "gpt3/5b");
-  EXPECT_EQ(request_.overrides, std::vector<std::string>{"trainer.max_steps=40"});
+  EXPECT_EQ(request_.overrides.front(), "trainer.max_steps=40");
+  EXPECT_EQ(request_.overrides.size(), 3u);  // with the profiled steps
   EXPECT_EQ(request_.options.values.nodes, 4);
   EXPECT_EQ(request_.options.values.image, "/images/a.sqsh");
   EXPECT_EQ(request_.options.values.name, "gpt3-5b4-efa");

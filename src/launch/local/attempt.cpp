@@ -259,6 +259,13 @@ class AttemptRun {
       was_hastened_ = true;
       signal_ranks(SIGTERM);
     }
+    // mpirun has nothing left to do. It may hang if its ranks end while it still starts others.
+    const bool have_all_ended = !ranks_.empty() && std::ranges::all_of(ranks_, &RunningRank::has_ended);
+    if (!have_all_ended || job_.starter != RankStarter::mpirun)
+      ranks_ended_at_.reset();
+    else if (!ranks_ended_at_)
+      ranks_ended_at_ = now;
+    if (ranks_ended_at_ && now - *ranks_ended_at_ > kLeaveOnSigterm) signal_children(SIGKILL);
     // mpirun before it has started any rank, or a rank before it has reported.
     if (stopped_at_ && ranks_.empty() && now - *stopped_at_ > kStartersStop) signal_children(SIGTERM);
   }
@@ -334,7 +341,7 @@ class AttemptRun {
   bool was_hastened_ = false;
   std::optional<Child> failed_;
   std::optional<int64_t> first_ended_;
-  std::optional<SteadyClock::time_point> failed_at_, stopped_at_;
+  std::optional<SteadyClock::time_point> failed_at_, stopped_at_, ranks_ended_at_;
   SteadyClock::time_point looked_at_{};
   std::string own_reason_, starter_text_;
 };

@@ -20,7 +20,9 @@ std::string prefix_of(int64_t rank) { return rank == 0 ? "" : fmt::format("[{}] 
 }  // namespace
 
 RankLogs::RankLogs(std::filesystem::path folder, std::function<void(const std::string&)> warn)
-    : folder_(std::move(folder)), warn_(std::move(warn)) {}
+    : folder_(std::move(folder)), warn_(std::move(warn)) {
+  write(kMergedName, "");  // the file is there before anything is in it
+}
 
 RankLogs::~RankLogs() {
   for (const auto& [name, file] : files_)

@@ -34,6 +34,7 @@ class Supervisor {
     for (const LocalJob& job : launch_.jobs) {
       create_folders(job.folder);
       set_state(job, JobPhase::waiting, "");
+      const RankLogs logs(job.folder, [](const std::string&) {});  // so that --logs finds it from now on
     }
   }
 
