@@ -55,6 +55,7 @@ TEST_F(LocalCommand, ADryRunSaysWhatItWouldStartAndWhyAndChangesNothing) {
 TEST_F(LocalCommand, ADetachedRunIsFoundFollowedAndStopped) {
   const ProgramResult started = trireme("launch local tiny.yaml --ranks 2 --name night --detach trainer.max_steps=400000");
   EXPECT_EQ(started.status, 0) << started.output;
+  EXPECT_EQ(trireme("launch --logs night --rank 1").status, 0) << "also before it has said anything";
   wait_until_trained("night", 10);
   EXPECT_TRUE(contains(status_of("night"), "running, checkpoint of step"));
   EXPECT_TRUE(contains(trireme("launch --logs night").output, "layout  2 ranks"));

@@ -150,7 +150,6 @@ class AttemptRun {
                         .has_ended = false,
                         .stopped_since = {}});
       RunningRank& rank = ranks_.back();
-      logs_.add(job_.first_rank + rank.local, "");  // also a rank that says nothing has a log
       if (rank.descriptor < 0) note_end(rank);
       if (stop_.stops() > 0) ::kill(rank.process, stop_.stops() > 1 ? SIGKILL : stop_.signal());
     }

@@ -34,7 +34,9 @@ class Supervisor {
     for (const LocalJob& job : launch_.jobs) {
       create_folders(job.folder);
       set_state(job, JobPhase::waiting, "");
-      const RankLogs logs(job.folder, [](const std::string&) {});  // so that --logs finds it from now on
+      // So that --logs finds them from now on.
+      RankLogs logs(job.folder, [](const std::string&) {});
+      for (int64_t rank = 0; rank < job.ranks; ++rank) logs.add(job.first_rank + rank, "");
     }
   }
 
