@@ -88,6 +88,7 @@ TEST_P(LocalFaults, AKilledSupervisorTakesItsRanksWithIt) {
   start("run");
   kill(supervisors().at(0), SIGKILL);
   EXPECT_TRUE(eventually([&] { return processes("").empty(); }, seconds(10))) << left();
+  EXPECT_LT(newest_step(launch_folder("run") / "results"), kLocalSteps) << "the ranks went on to their own end";
   EXPECT_TRUE(contains(status_of("run"), "failed (exit status 1)"));
   EXPECT_TRUE(contains(status_of("run"), "its supervisor was killed"));
   finish("run");
