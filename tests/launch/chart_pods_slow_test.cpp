@@ -131,6 +131,22 @@ TEST_F(ChartPods, MeetInAnyOrderAndTrain) {
   EXPECT_TRUE(fs::exists(folder_ / "bucket/demo-0f1e2d3c/results/checkpoints/step-00000004/manifest.json")) << logs();
 }
 
+// As the chart does it by default: a supervisor in each pod, here with two ranks each.
+TEST_F(ChartPods, SupervisorsOfPodsStartTheirRanks) {
+  constexpr int kPods = 2;
+  render(kPods, "--set ranksPerNode=2");
+  const PodNetwork network(kPods);
+  if (!network.works()) SKIP_FOR(machine) << "network namespaces cannot be made here";
+  const std::vector<pid_t> pods{start_pod(network, 1), start_pod(network, 0)};
+  for (const pid_t pod : pods) EXPECT_EQ(wait_for(pod), 0) << logs();
+  const fs::path run = folder_ / "volume/demo-0f1e2d3c";
+  const auto trained = losses(run / "results");
+  ASSERT_EQ(trained.size(), 6U) << logs();
+  EXPECT_EQ(trained, local_losses(2 * kPods));
+  EXPECT_EQ(losses(folder_ / "bucket/demo-0f1e2d3c/results"), trained);
+  for (int pod = 0; pod < kPods; ++pod) EXPECT_TRUE(fs::exists(run / fmt::format("pods/pod-{}/demo/launch.json", pod)));
+}
+
 // Kubernetes starts a new pod of the same index after a node is lost. With the same job it continues the same run.
 TEST_F(ChartPods, ContinueTheirRunAfterAPodWasLost) {
   constexpr int kPods = 2;

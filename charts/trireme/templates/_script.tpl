@@ -39,10 +39,11 @@ trireme data fetch {{ include "trireme.word" $s.downloadFrom }} --output {{ incl
 {{- end }}
 {{- if $s.isTraining }}
 {{- if $run.supervisor }}
+# All pods have the same name, which is in the recipe that ranks compare, and each its own folder for the supervisor's files.
 # A pod that replaces another one continues the run: --resume.
 set -- trireme launch local {{ include "trireme.word" $s.recipe }} \
   --nodes {{ int $s.nodes }} --ranks {{ int $s.ranks }} --max-restarts {{ int $run.maxRestarts }} \
-  --name "pod-$index" --results "$folder/pods" --resume{{ if $s.profiles }} --nsys{{ end }}
+  --name {{ $s.release | replace "." "-" | trunc 48 | trimSuffix "-" }} --results "$folder/pods/pod-$index" --resume{{ if $s.profiles }} --nsys{{ end }}
 {{- else }}
 # A pod that replaces another one continues the run.
 set -- trireme train {{ include "trireme.word" $s.recipe }} ++trainer.num_nodes={{ int $s.nodes }} ++trainer.devices=1 \

@@ -33,7 +33,7 @@ class ScratchFolder {
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
   fs::path write(const std::string& name, const std::string& text) const {
-    atomic_write(path_ / name, bytes_of(text));
+    File::create(path_ / name).write(text);
     return path_ / name;
   }
 
