@@ -147,6 +147,23 @@ TEST_F(ChartPods, SupervisorsOfPodsStartTheirRanks) {
   for (int pod = 0; pod < kPods; ++pod) EXPECT_TRUE(fs::exists(run / fmt::format("pods/pod-{}/demo/launch.json", pod)));
 }
 
+// The supervisor of the pod that is left starts its ranks again, and they meet those of the new pod.
+TEST_F(ChartPods, SupervisorsWaitForTheNewPod) {
+  constexpr int kPods = 2;
+  render(kPods, "--set ranksPerNode=1,workload.arguments[0]=trainer.max_steps=1500");
+  const PodNetwork network(kPods);
+  if (!network.works()) SKIP_FOR(machine) << "network namespaces cannot be made here";
+  std::vector<pid_t> pods{start_pod(network, 0), start_pod(network, 1)};
+  const fs::path run = folder_ / "volume/demo-0f1e2d3c/results";
+  ASSERT_TRUE(eventually([&] { return fs::exists(run / "checkpoints/step-00000004/manifest.json"); })) << logs();
+  network.lose(1);
+  EXPECT_EQ(wait_for(pods[1]), 128 + SIGKILL);
+  pods[1] = start_pod(network, 1);
+  for (const pid_t pod : pods) EXPECT_EQ(wait_for(pod), 0) << logs();
+  EXPECT_TRUE(fs::exists(run / "checkpoints/step-00001500/manifest.json")) << logs();
+  EXPECT_TRUE(contains(logs(), "attempt 2"));
+}
+
 // Kubernetes starts a new pod of the same index after a node is lost. With the same job it continues the same run.
 TEST_F(ChartPods, ContinueTheirRunAfterAPodWasLost) {
   constexpr int kPods = 2;

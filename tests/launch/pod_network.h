@@ -42,6 +42,9 @@ class PodNetwork {
 
   bool works() const { return works_; }
 
+  // Ends every process of a pod at once, as when its node is lost.
+  void lose(int pod) const { run_shell(fmt::format("kill -9 $(ip netns pids {}-{})", prefix_, pod)); }
+
   // From now on pods find this one by its name, as with a headless service.
   void announce(int pod, const std::string& name) const {
     std::ofstream(folder_ / "hosts", std::ios::app) << fmt::format("10.78.0.{} {}\n", pod + 1, name);
