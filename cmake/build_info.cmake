@@ -13,6 +13,9 @@ endif()
 
 find_package(Git QUIET)
 set(commit unknown)
+if(EXISTS ${SOURCE}/.commit)  # sources that were packed for an image
+  file(STRINGS ${SOURCE}/.commit commit LIMIT_COUNT 1)
+endif()
 if(Git_FOUND)
   execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=12 WORKING_DIRECTORY ${SOURCE}
                   OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
