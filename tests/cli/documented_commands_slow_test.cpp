@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 const std::map<std::string, std::string> kLeftOut = {
     {"trireme data prepare INPUT", "a synopsis"},
     {"srun ", "needs Slurm"},
+    {"trireme-0.1.0-linux-x86_64/bin/", "needs the package; package_slow_test trains from one"},
+    {"podman run", "needs the image; image_slow_test trains in one"},
     {"sbatch ", "needs Slurm"},
     {"launch slurm my.yaml", "needs Slurm; slurm_run_slow_test.cpp runs this page"},
     {"launch slurm gpt3/5b", "needs Slurm"},
