@@ -59,6 +59,7 @@ add_library(trireme_cuda MODULE ${cuda_sources} src/base/clock.cpp src/base/erro
 set_target_properties(trireme_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_include_directories(trireme_cuda PRIVATE src)
 target_include_directories(trireme_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE} ${CUDNN_FRONTEND_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS})
+trireme_make_portable(trireme_cuda)  # first, so that fmt is found in it and not in libfmt.so
 target_link_libraries(trireme_cuda PRIVATE fmt::fmt CUDA::cudart_static CUDA::cublasLt CUDA::nvrtc ${CUDNN_LIBRARY})
 # FMT_USE_CONSTEXPR: fmt 9 turns its constexpr off for nvcc in some places but not in all. The code for each kind of GPU is made
 # at the same time. As with GCC, warnings stop the build where they are known.
@@ -70,5 +71,4 @@ endif()
 # The frontend of cuDNN is one and a half minutes of headers; what takes time when it runs is in the library behind them.
 set_source_files_properties(src/backend/cuda/attention.cpp PROPERTIES COMPILE_OPTIONS -O1)
 target_link_options(trireme_cuda PRIVATE -Wl,--no-undefined)
-trireme_make_portable(trireme_cuda)
 add_dependencies(trireme trireme_cuda)

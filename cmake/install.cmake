@@ -34,25 +34,25 @@ install(CODE "
   endforeach()")
 
 # `cmake -DTRIREME_BUNDLE=ON -P build/cmake_install.cmake` adds the libraries that a machine with nothing but a driver lacks: CUDA's,
-# and those that this distribution has no static form of. glibc and MPI are the machine's own.
+# and those that this distribution has no static form of. glibc and MPI are the machine's own,
+# and so are libstdc++ and zlib, which only NVIDIA's libraries need: every distribution has them, and an older copy would hide a newer.
 if(TARGET trireme_cuda)
   get_filename_component(cuda_folder ${CUDNN_LIBRARY} DIRECTORY)
   set(cuda_module $<TARGET_FILE:trireme_cuda>)
 endif()
 install(CODE "
   if(TRIREME_BUNDLE)
-    file(GET_RUNTIME_DEPENDENCIES RESOLVED_DEPENDENCIES_VAR libraries UNRESOLVED_DEPENDENCIES_VAR missing
-         EXECUTABLES $<TARGET_FILE:trireme> MODULES ${cuda_module} DIRECTORIES ${cuda_folder}
-         PRE_EXCLUDE_REGEXES \"^ld-linux\" \"^lib(c|m|dl|rt|pthread|resolv|gcc_s)\\\\.so\" \"^libcuda\\\\.so\")
     # These are loaded by name when they are first used.
     if(NOT \"${cuda_folder}\" STREQUAL \"\")
       file(GLOB loaded ${cuda_folder}/libcudnn_*.so.9 ${cuda_folder}/libnccl.so.2 ${CUDAToolkit_LIBRARY_DIR}/libnvrtc-builtins.so.*)
-      list(APPEND libraries \${loaded})
     endif()
+    file(GET_RUNTIME_DEPENDENCIES RESOLVED_DEPENDENCIES_VAR libraries UNRESOLVED_DEPENDENCIES_VAR missing
+         EXECUTABLES $<TARGET_FILE:trireme> MODULES ${cuda_module} LIBRARIES \${loaded} DIRECTORIES ${cuda_folder}
+         PRE_EXCLUDE_REGEXES \"^ld-linux\" \"^lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\\\\+\\\\+|z)\\\\.so\" \"^libcuda\\\\.so\")
     if(missing)
       message(FATAL_ERROR \"these libraries were not found: \${missing}\")
     endif()
-    foreach(library \${libraries})
+    foreach(library \${libraries} \${loaded})
       file(INSTALL \${library} DESTINATION \${CMAKE_INSTALL_PREFIX}/${modules} FOLLOW_SYMLINK_CHAIN)
     endforeach()
   endif()")
