@@ -29,7 +29,8 @@ TEST(NetworkProfiles, AllShippedOnesLoad) {
 
 TEST(NetworkProfiles, AFileIsTakenAsItIs) {
   const TemporaryFolder folder;
-  const NetworkProfile own = load_network_profile(folder.write("own.yaml", "summary: ours\nenv: {NCCL_ALGO: Ring, N: \"010\"}\n"));
+  const NetworkProfile own =
+      load_network_profile(folder.write("own.yaml", "summary: ours\nenv: {NCCL_ALGO: Ring, N: \"010\"}\n"));
   EXPECT_EQ(own.name, "own");
   EXPECT_EQ(value_in(own.environment, "NCCL_ALGO"), "Ring");
   EXPECT_EQ(value_in(own.environment, "N"), "010");
