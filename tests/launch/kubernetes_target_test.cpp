@@ -242,6 +242,20 @@ TEST_F(KubernetesTest, LogsAreThoseOfAllPodsOrOfOneRank) {
   EXPECT_TRUE(contains(run("launch --logs demo2").output, "demo2 has no log: waiting, pods are starting"));
 }
 
+TEST_F(KubernetesTest, WaitFollowsTheLogAndEndsAsTheJob) {
+  answer(" logs ", "step 1\n");
+  answer_job("{}", R"({"conditions": [{"type": "Complete", "status": "True"}]})",
+             pod(0, "Succeeded", R"({"terminated": {"exitCode": 0}})"));
+  const ProgramResult done = launch("--wait");
+  EXPECT_EQ(done.status, 0) << done.output;
+  EXPECT_TRUE(contains(done.output, "step 1"));
+  EXPECT_TRUE(contains(calls(), "--max-log-requests=1 --follow"));
+  answer_job("{}", R"({"conditions": [{"type": "Failed", "status": "True"}]})",
+             pod(0, "Failed", R"({"terminated": {"exitCode": 93, "finishedAt": "2026-01-01T00:00:09Z"}})"));
+  answer("get job again ", R"({"status": {"conditions": [{"type": "Failed", "status": "True"}]}})");
+  EXPECT_EQ(launch("--wait --name again").status, 93);
+}
+
 TEST_F(KubernetesTest, StopRemovesEverything) {
   ASSERT_EQ(launch().status, 0);
   answer_job("{\"parallelism\": 2}", "{}", pod(0, "Running", R"({"running": {}})"));
