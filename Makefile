@@ -44,8 +44,10 @@ test-layouts: configure
 check-all: setup
 	@scripts/check_all
 
-dist: build
-	@scripts/make_dist $(BUILD)
+dist: setup
+	@cmake --preset dist > build-dist.log 2>&1 || { cat build-dist.log; exit 1; }
+	@cmake --build --preset dist -j $(JOBS)
+	@scripts/make_dist build-dist
 
 # IMAGE names the result, BASE the image that it starts from; see docs/install.md for GPUs.
 image:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <thread>
 
@@ -27,6 +28,8 @@ using prepare::PrepareSettings;
 // Assumed tokenizing speed of jsonl per core, for the estimate; the summary has measured speeds.
 constexpr double kTokenizeBytesPerCoreSecond = 100e6;
 constexpr int64_t kMeasuredBytes = 4 << 20;
+constexpr auto kLockInterval = std::chrono::milliseconds(100);
+constexpr int64_t kWaitsBeforeNotice = 20;
 constexpr int64_t kMaxReportBytes = 64 << 20, kMaxProductReportBytes = int64_t{1} << 30;
 
 // A dataset to be made from one downloaded file or from all of them.
@@ -110,10 +113,14 @@ class RecipeRunner {
     return request;
   }
 
+  FetchRequest vocabulary_request() const {
+    FetchRequest request = request_for(recipe_.tokenizer_urls, tokenizer_path());
+    request.checksums = {};
+    return request;
+  }
+
   void plan() {
-    FetchRequest vocabulary = request_for(recipe_.tokenizer_urls, tokenizer_path());
-    vocabulary.checksums = {};
-    if (recipe_.preprocess_data) vocabulary_plan_ = plan_fetch(vocabulary);
+    if (recipe_.preprocess_data) vocabulary_plan_ = plan_fetch(vocabulary_request());
     require_found(vocabulary_plan_, "download_vocab_url=URL download_merges_url=URL, or download_tokenizer_url=URL");
     std::vector<std::string> urls;
     for (const RecipeFile& file : files_needed()) urls.push_back(shown_inside(recipe_.download_urls.front(), file.name));
@@ -224,8 +231,17 @@ class RecipeRunner {
     return result.count(FetchedFile::Outcome::stopped) > 0 ? RecipeOutcome::stopped : RecipeOutcome::complete;
   }
 
+  // Processes that prepare files of one dataset share the vocabulary: the first fetches it, the others wait and find it there.
   RecipeOutcome fetch_vocabulary() {
-    return recipe_.preprocess_data ? fetch("vocabulary", vocabulary_plan_) : RecipeOutcome::complete;
+    if (!recipe_.preprocess_data || vocabulary_plan_.files_to_fetch() == 0) return RecipeOutcome::complete;
+    File turn = File::open_update(output_ / ".vocabulary.lock");
+    for (int64_t waits = 0; !turn.lock(); ++waits) {
+      if (hooks_.stop()) return RecipeOutcome::stopped;
+      if (waits == kWaitsBeforeNotice) hooks_.tell("waiting for another process that fetches the vocabulary");
+      std::this_thread::sleep_for(kLockInterval);
+    }
+    vocabulary_plan_ = plan_fetch(vocabulary_request());
+    return fetch("vocabulary", vocabulary_plan_);
   }
 
   RecipeOutcome download() { return recipe_.download_files ? fetch("download", download_plan_) : RecipeOutcome::complete; }

@@ -158,7 +158,7 @@ class SlurmSupervisor {
     if (job_.task) note_task("started");
     say(fmt::format("{} on {}", step_name(), slurm_variable("SLURM_JOB_NODELIST")));
     StepEnd end = run_once_step();
-    // Downloads fail, and tasks that share a download wait for each other's this way.
+    // Downloads fail.
     for (int tried = 1; job_.task && end.status == kFailed && tried < kTaskAttempts && was_terminated == 0; ++tried) {
       say(fmt::format("{}; trying again", reason_of(end)));
       std::this_thread::sleep_for(kTaskPause);

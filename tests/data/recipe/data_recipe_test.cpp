@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -179,6 +180,21 @@ TEST_F(RunRecipeTest, GoesFromTheServerToTokensAndReports) {
   EXPECT_EQ(report["stages"][1]["name"], "download");
   EXPECT_EQ(report["stages"][1]["bytes"], 50);
   EXPECT_EQ(report["products"][0]["documents"], 2);
+}
+
+TEST_F(RunRecipeTest, ProcessesThatShareTheVocabularyWaitForEachOther) {
+  fs::create_directories(out);
+  std::optional<File> other = File::open_update(fs::path(out) / ".vocabulary.lock");
+  ASSERT_TRUE(other->lock());
+  const RecipeResult result = run_data_recipe(pile(), {.stop = [] { return false; },
+                                                       .tell =
+                                                           [&](const std::string& line) {
+                                                             said += line + "\n";
+                                                             if (line.starts_with("waiting for another process")) other.reset();
+                                                           },
+                                                       .show_download = [](const FetchProgress*) {}});
+  EXPECT_EQ(result.outcome, RecipeOutcome::complete) << said;
+  EXPECT_TRUE(contains(said, "waiting for another process that fetches the vocabulary"));
 }
 
 TEST_F(RunRecipeTest, WhatIsThereIsNotMadeAgain) {
