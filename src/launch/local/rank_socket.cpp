@@ -11,9 +11,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <random>
 
 #include "base/error.h"
+#include "base/process.h"
 
 namespace trireme {
 namespace {
@@ -32,8 +32,7 @@ std::pair<sockaddr_un, socklen_t> address_of_socket(const std::string& name) {
 }  // namespace
 
 RankSocket::RankSocket() {
-  std::random_device random;
-  name_ = fmt::format("trireme-launch-{}-{:08x}{:08x}", ::getpid(), random(), random());
+  name_ = fmt::format("trireme-launch-{}-{:08x}{:08x}", ::getpid(), random_bits(), random_bits());
   descriptor_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const auto [address, size] = address_of_socket(name_);
   if (descriptor_ < 0 || ::bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
