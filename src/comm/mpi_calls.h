@@ -21,6 +21,8 @@ struct MpiCalls {
   void (*finish)();
 };
 
+constexpr const char* kMpiModule = "libtrireme_mpi.so";
+
 // Changes with MpiCalls, so that a module of another version is not found.
 constexpr const char* kMpiCallsName = "trireme_mpi_calls_1";
 

@@ -19,7 +19,7 @@ constexpr size_t kLongest = size_t{1} << 30;
 
 const MpiCalls& load_mpi() {
   constexpr const char* kInstead = "or start the ranks without mpirun: trireme launch local";
-  const std::filesystem::path file = module_file("libtrireme_mpi.so");
+  const std::filesystem::path file = module_file(kMpiModule);
   if (file.empty())
     throw UserError(
         "this trireme was built without MPI and cannot join the others that mpirun started; install libopenmpi-dev and build "

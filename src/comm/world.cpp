@@ -6,7 +6,9 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/module_file.h"
 #include "comm/control.h"
+#include "comm/mpi_calls.h"
 #include "comm/mpi_transport.h"
 #include "comm/tcp_transport.h"
 
@@ -56,13 +58,7 @@ int rank_in_environment() {
   }
 }
 
-bool is_built_with_mpi() {
-#ifdef TRIREME_MPI
-  return true;
-#else
-  return false;
-#endif
-}
+bool is_built_with_mpi() { return !module_file(kMpiModule).empty(); }
 
 World::World() : control_(std::make_unique<Control>()) {}
 World::World(std::unique_ptr<Transport> transport, Progress::Options options)

@@ -16,7 +16,7 @@ enum class LastResort : uint8_t;
 // The rank of this process according to its launcher's environment; 0 without a launcher.
 int rank_in_environment();
 
-bool is_built_with_mpi();  // ranks that mpirun starts can find each other
+bool is_built_with_mpi();  // whether ranks that mpirun starts can find each other
 
 class World {
  public:
