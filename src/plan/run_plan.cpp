@@ -1,0 +1,168 @@
+#include "plan/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "train/run_size.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kSecondsPerHour = 3600, kHoursPerDay = 24;
+
+struct StepPart {
+  const char *name, *label;
+  double StepTime::*seconds;
+};
+constexpr std::array kStepParts{
+    StepPart{"compute", "compute", &StepTime::compute},       StepPart{"tp", "TP communication", &StepTime::tp},
+    StepPart{"cp", "CP communication", &StepTime::cp},        StepPart{"pp", "p2p between stages", &StepTime::pp},
+    StepPart{"bubble", "bubble", &StepTime::bubble},          StepPart{"dp", "DP communication", &StepTime::dp},
+    StepPart{"optimizer", "optimizer", &StepTime::optimizer}, StepPart{"other", "other", &StepTime::other},
+};
+
+PlanCase case_of(const PlanRequest& request) { return {request.settings, layers_of(request.settings.model)}; }
+
+DevicePeak peak_of(const PlanRequest& request) {
+  const GpuModel& gpu = request.platform.gpu;
+  const bool is_fp8 = request.settings.model.fp8.enabled;
+  return {fmt::format("{}, {} dense", gpu.name, is_fp8 ? "fp8" : "bf16"), is_fp8 ? gpu.fp8_tflops : gpu.bf16_tflops};
+}
+
+std::string overlap_text(const StepTime& step) {
+  std::string text;
+  for (const StepPart& part : kStepParts) {
+    const double seconds = step.*part.seconds;
+    if (seconds < 0.0005 * step.total) continue;
+    text += fmt::format("{}{} {} ({:.1f}%)", text.empty() ? "" : ", ", part.label, format_seconds(seconds),
+                        100 * seconds / step.total);
+  }
+  return text;
+}
+
+std::string software_text(const SoftwareProfile& software) {
+  if (software.shares.empty()) return fmt::format("software profile {}", software.name);
+  return fmt::format("software profile {}, with {}constants of {}", software.name, software.fitted.empty() ? "" : "other ",
+                     software.shares);
+}
+
+}  // namespace
+
+double RunPlan::tokens_per_second() const {
+  const ModelSettings& model = request.settings.model;
+  return static_cast<double>(model.global_batch_size * model.encoder_seq_length) / step.total;
+}
+
+double RunPlan::tflops_per_gpu() const {
+  return rates.tflops_per_device(static_cast<double>(request.settings.model.global_batch_size), step.total);
+}
+
+double RunPlan::days() const { return request.tokens / tokens_per_second() / kSecondsPerHour / kHoursPerDay; }
+double RunPlan::gpu_hours() const { return days() * kHoursPerDay * static_cast<double>(request.settings.ranks()); }
+
+double RunPlan::cost() const {
+  const double price = request.price_per_gpu_hour > 0 ? request.price_per_gpu_hour : request.platform.price_per_gpu_hour;
+  return gpu_hours() * price;
+}
+
+RunPlan plan_run(const PlanRequest& request) {
+  const GpuModel& gpu = request.platform.gpu;
+  if (request.settings.model.fp8.enabled && gpu.fp8_tflops == 0)
+    throw UserError("model.fp8=true: {} has no FP8; use model.fp8=false or another --cluster", gpu.name);
+  RunPlan plan{.request = request};
+  plan.memory =
+      plan_for_target(request.settings,
+                      {.name = gpu.name, .memory = static_cast<int64_t>(gpu.memory_gib * static_cast<double>(int64_t{1} << 30))});
+  plan.step = step_time(case_of(request), request.platform, request.software);
+  plan.rates = {.formula = FlopsFormula::full,
+                .flops_per_sample = run_size(request.settings).flops_full,
+                .devices = request.settings.ranks(),
+                .peak = peak_of(request)};
+  return plan;
+}
+
+std::string text_of(const RunPlan& plan, const std::string& name) {
+  const Settings& settings = plan.request.settings;
+  const auto ranks = settings.ranks();
+  const double tflops = plan.tflops_per_gpu();
+  std::string text = fmt::format("run     {} on {}: {} of {}, {}\n", name, plan.request.platform.name, plural(ranks, "GPU"),
+                                 plan.request.platform.gpu.name, layout_text(settings));
+  text += text_of(plan.memory, settings) + "\n";
+  text += fmt::format("step    {}: {}\n", format_seconds(plan.step.total), overlap_text(plan.step));
+  text += fmt::format("rate    {} tokens/s, {:.1f} per GPU, {:.1f} TFLOP/s per GPU, MFU {:.1f}%\n",
+                      format_count(plan.tokens_per_second()), plan.tokens_per_second() / static_cast<double>(ranks), tflops,
+                      100 * plan.rates.mfu(tflops));
+  text += fmt::format("flops   {}\n", plan.rates.description());
+  if (plan.request.tokens > 0) {
+    text += fmt::format("time    {} tokens: {:.1f} days, {} GPU-hours", format_count(plan.request.tokens), plan.days(),
+                        format_count(plan.gpu_hours()));
+    if (plan.cost() > 0) text += fmt::format(", cost {}", format_count(plan.cost()));
+    text += "\n";
+  }
+  return text + fmt::format("from    {}\n", software_text(plan.request.software));
+}
+
+nlohmann::ordered_json json_of(const RunPlan& plan, const std::string& name) {
+  nlohmann::ordered_json parts;
+  for (const StepPart& part : kStepParts) parts[part.name] = plan.step.*part.seconds;
+  const double tflops = plan.tflops_per_gpu();
+  nlohmann::ordered_json training = nullptr;
+  if (plan.request.tokens > 0) {
+    training = {{"tokens", plan.request.tokens}, {"days", plan.days()}, {"gpu_hours", plan.gpu_hours()}};
+    training["cost"] = plan.cost() > 0 ? nlohmann::ordered_json(plan.cost()) : nlohmann::ordered_json(nullptr);
+  }
+  return {{"recipe", name},
+          {"cluster", plan.request.platform.name},
+          {"gpu", plan.request.platform.gpu.name},
+          {"gpus", plan.request.settings.ranks()},
+          {"layout", layout_text(plan.request.settings)},
+          {"memory", json_of(plan.memory)},
+          {"step_s", plan.step.total},
+          {"parts_s", parts},
+          {"tokens_per_s", plan.tokens_per_second()},
+          {"tflops_per_gpu", tflops},
+          {"mfu", plan.rates.mfu(tflops)},
+          {"flops", plan.rates.description()},
+          {"training", training},
+          {"software", plan.request.software.name}};
+}
+
+nlohmann::ordered_json chrome_trace(const PlanRequest& request) {
+  const PlanCase plan_case = case_of(request);
+  const Played played = StepTimer(plan_case, request.platform, request.software).timeline();
+  nlohmann::ordered_json events = nlohmann::ordered_json::array();
+  for (size_t stage = 0; stage < played.timeline.size(); ++stage) {
+    events.push_back(
+        {{"name", "process_name"}, {"ph", "M"}, {"pid", stage}, {"args", {{"name", fmt::format("stage {}", stage)}}}});
+    for (const PlayedAction& played_action : played.timeline[stage])
+      events.push_back({{"name", fmt::format("{} {}", name_of(played_action.action.kind), played_action.action.micro_batch)},
+                        {"ph", "X"},
+                        {"pid", stage},
+                        {"tid", played_action.action.chunk},
+                        {"ts", 1e6 * played_action.begin},
+                        {"dur", 1e6 * (played_action.end - played_action.begin)}});
+  }
+  return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+}
+
+double count_from_text(const std::string& text, const std::string& option) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view suffix(end, static_cast<size_t>(text.data() + text.size() - end));
+  const double unit = suffix.empty()  ? 1
+                      : suffix == "K" ? 1e3
+                      : suffix == "M" ? 1e6
+                      : suffix == "B" ? 1e9
+                      : suffix == "T" ? 1e12
+                                      : 0;
+  if (error != std::errc() || unit == 0 || !(value > 0) || value * unit > 1e18)
+    throw UserError("{} {}: expected a number such as 300B or 1.4T", option, text);
+  return value * unit;
+}
+
+}  // namespace trireme

@@ -1,0 +1,46 @@
+// The prediction for one run: its memory, the time of its step, and what follows from that.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "plan/step_time.h"
+#include "telemetry/flops.h"
+#include "train/target_plan.h"
+
+namespace trireme {
+
+struct PlanRequest {
+  Settings settings;  // valid, for the ranks of the cluster
+  Platform platform;
+  SoftwareProfile software;
+  double tokens = 0;              // to train on; 0: not asked
+  double price_per_gpu_hour = 0;  // 0: the platform's
+};
+
+struct RunPlan {
+  PlanRequest request;
+  TargetPlan memory;
+  StepTime step;
+  RateBasis rates;
+
+  double tokens_per_second() const;
+  double tflops_per_gpu() const;
+  double days() const;  // to the tokens asked for
+  double gpu_hours() const;
+  double cost() const;
+};
+
+RunPlan plan_run(const PlanRequest& request);
+
+// Several lines for a terminal. `name` is the recipe's.
+std::string text_of(const RunPlan& plan, const std::string& name);
+nlohmann::ordered_json json_of(const RunPlan& plan, const std::string& name);
+
+// What chrome://tracing and Perfetto read: one process per pipeline stage.
+nlohmann::ordered_json chrome_trace(const PlanRequest& request);
+
+// "300B" or "1.4T" as a count. `option` is what the user typed before it.
+double count_from_text(const std::string& text, const std::string& option);
+
+}  // namespace trireme
