@@ -1,0 +1,88 @@
+// trireme plan as a user types it.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/run_program.h"
+#include "support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+nlohmann::json plan_json(const std::string& arguments) {
+  const ProgramResult result = run_program("plan --json " + arguments);
+  EXPECT_EQ(result.status, 0) << result.output;
+  return nlohmann::json::parse(result.output);
+}
+
+TEST(PlanCommandTest, SaysWhetherARunFitsAndWhereItsTimeGoes) {
+  const ProgramResult result = run_program("plan gpt3/5b --cluster a3-mega --nodes 16 --tokens 300B --price 2");
+  ASSERT_EQ(result.status, 0) << result.output;
+  for (const char* part : {"run     gpt3/5b on a3-mega: 128 GPUs of h100-80", "fits, ", "step    ", "compute ", "tokens/s",
+                           "MFU is of 989 TFLOP/s", "time    300.0B tokens", "GPU-hours, cost", "software profile trireme"})
+    EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
+}
+
+TEST(PlanCommandTest, PartsOfTheStepSumToItsTime) {
+  const nlohmann::json plan = plan_json("gpt3/20b --cluster dgx-h100 --nodes 8");
+  double sum = 0;
+  for (const auto& [name, seconds] : plan.at("parts_s").items()) sum += seconds.get<double>();
+  EXPECT_NEAR(sum, plan.at("step_s").get<double>(), 1e-9);
+  EXPECT_GT(plan.at("mfu").get<double>(), 0.1);
+  EXPECT_LT(plan.at("mfu").get<double>(), 0.8);
+  EXPECT_TRUE(plan.at("training").is_null());
+}
+
+TEST(PlanCommandTest, ALayoutThatDoesNotFitIsSaid) {
+  const nlohmann::json plan =
+      plan_json("gpt3/5b --cluster aws-p4d --nodes 2 model.micro_batch_size=64 model.global_batch_size=1024");
+  EXPECT_FALSE(plan.at("memory").at("fits").get<bool>());
+  EXPECT_LT(plan.at("memory").at("left").get<int64_t>(), 0);
+}
+
+TEST(PlanCommandTest, WritesATimelineOfEveryStage) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "trace.json").string();
+  ASSERT_EQ(run_program("plan gpt3/40b --cluster dgx-h100 --nodes 32 model.global_batch_size=128 --trace " + path).status, 0);
+  std::ifstream file(path);
+  const nlohmann::json trace = nlohmann::json::parse(file);
+  std::set<int64_t> stages;
+  for (const nlohmann::json& event : trace.at("traceEvents"))
+    if (event.at("ph") == "X") stages.insert(event.at("pid").get<int64_t>());
+  EXPECT_EQ(stages.size(), 4);
+}
+
+TEST(PlanCommandTest, TheFirstLayoutOfASearchIsAPlanWithItsTime) {
+  const std::string common = "gpt3/5b --cluster dgx-a100 --nodes 2 model.global_batch_size=64";
+  const nlohmann::json search = plan_json(common + " --search --best 3");
+  ASSERT_EQ(search.at("best").size(), 3);
+  const nlohmann::json& first = search.at("best").at(0);
+  std::string overrides;
+  for (const nlohmann::json& change : first.at("overrides")) overrides += " '" + change.get<std::string>() + "'";
+  const nlohmann::json plan = plan_json(common + overrides);
+  EXPECT_NEAR(plan.at("step_s").get<double>(), first.at("step_s").get<double>(), 1e-9);
+  EXPECT_TRUE(plan.at("memory").at("fits").get<bool>());
+  EXPECT_LE(first.at("step_s"), search.at("best").at(2).at("step_s"));
+}
+
+TEST(PlanCommandTest, MistakesAreAnsweredInOneLine) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"gpt3/5b --cluster mars", "--cluster mars: not known; use a3-high, a3-mega"},
+      {"gpt3/5b --profile mars", "--profile mars: not known; use "},
+      {"gpt3/5b --tokens 3Q", "--tokens 3Q: expected a number such as 300B or 1.4T"},
+      {"gpt3/175b --cluster dgx-h100 --nodes 3", "makes 24 ranks"},
+      {"gpt3/5b --cluster dgx-a100 --nodes 16 model.fp8=true", "has no FP8"},
+      {"gpt3/175b --cluster dgx-a100 --nodes 1 --search", "no layout of gpt3/175b fits"},
+      {"--evaluate missing.csv", "missing.csv"},
+  };
+  for (const auto& [arguments, answer] : cases) {
+    const ProgramResult result = run_program(std::string("plan ") + arguments);
+    EXPECT_NE(result.status, 0) << arguments;
+    EXPECT_EQ(lines_of(result.output), 1) << result.output;
+    EXPECT_NE(result.output.find(answer), std::string::npos) << arguments << ": " << result.output;
+  }
+}
+
+}  // namespace
+}  // namespace trireme
