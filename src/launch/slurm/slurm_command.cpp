@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
+
 namespace trireme {
 
 CommandOutput run_slurm(const std::vector<std::string>& words, int64_t seconds) {
@@ -24,8 +26,12 @@ std::string complaint_of(const CommandOutput& result) {
 }
 
 std::string requeue_job(const std::string& id) {
+  constexpr int kTerminated = 128 + SIGTERM;  // scontrol itself, by the requeue that it has just asked for
   const CommandOutput result = run_slurm({"scontrol", "requeue", id});
-  return result.status == 0 ? "" : complaint_of(result);
+  if (result.status == 0 || result.status == kTerminated) return "";
+  const std::string complaint = complaint_of(result);
+  // Slurm has put the job back by itself, since it lost a node.
+  return complaint.find("pending execution") != std::string::npos ? "" : complaint;
 }
 
 void start_requeued_job(const std::string& id) {
