@@ -57,6 +57,7 @@ if [ "$1" = train ] && [ -z "$AS_TYPED" ]; then
     demo*|my.yaml*|small.yaml*|imported/recipe.yaml*)
       case " $* " in *" --resume "*) steps=6 ;; *) steps=3 ;; esac
       set -- "$@" trainer.max_steps=$steps ;;
+    gpt3/126m*) set -- "$@" --dry-run trainer.max_steps=100 ;;
     *) set -- "$@" --dry-run ;;
   esac
 fi

@@ -19,7 +19,7 @@ bool is_under_mpirun() { return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr; 
 // took it, so that a sanitizer cannot tell it from ours: layouts_test looks for leaks of ours. Locks of its own are left to it.
 std::string mpirun_command(int ranks, const std::string& test) {
   if (std::system("mpirun --version > /dev/null 2>&1") != 0) return {};
-  return fmt::format("ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS='suppressions=" TRIREME_SOURCE_DIR
+  return fmt::format("ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 TSAN_OPTIONS='suppressions=" TRIREME_SOURCE_DIR
                      "/tests/support/openmpi.tsan' OMPI_ALLOW_RUN_AS_ROOT=1 "
                      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n {} {} --gtest_filter={} > /dev/null",
                      ranks, std::filesystem::read_symlink("/proc/self/exe").string(), test);

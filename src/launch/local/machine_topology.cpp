@@ -20,6 +20,9 @@ Topology load_topology() {
   if (hwloc_topology_init(&raw) != 0) throw Failure("hwloc cannot describe this machine");
   Topology topology(raw, hwloc_topology_destroy);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  // Where a GPU is attached is known without the libraries of its maker, which take long to start.
+  for (const char* component : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"})
+    hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   if (hwloc_topology_load(raw) != 0) throw Failure("hwloc cannot describe this machine");
   return topology;
 }
