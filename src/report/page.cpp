@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/build_info.h"
-#include "base/json.h"
 #include "base/units.h"
+#include "report/page_frame.h"
 #include "report/page_tables.h"
 #include "report/thinned_series.h"
 
@@ -18,7 +17,7 @@ namespace {
 // More than a screen has columns, so that a user can zoom in.
 constexpr size_t kMostPoints = 3000;
 
-constexpr std::string_view kBegin = "<!doctype html>\n<html lang=en>\n<meta name=generator content=\"trireme report\">\n";
+constexpr std::string_view kGenerator = "trireme report";
 
 // Returns the data that the script draws. If the batch size changes, tokens are not a multiple of steps, and there is no token
 // axis.
@@ -42,25 +41,12 @@ nlohmann::ordered_json chart_json(const Chart& chart) {
   return data;
 }
 
-// Returns JSON for a script element. "<" occurs only in strings, where its escape is equivalent and cannot end the element.
-std::string embedded(const nlohmann::ordered_json& data) {
-  const std::string text = json_text(data, kOneLine);
-  std::string safe;
-  for (const char c : text) {
-    if (c == '<')
-      safe += "\\u003c";
-    else
-      safe += c;
-  }
-  return safe;
-}
-
-std::string data_of(const Report& report) {
+nlohmann::ordered_json data_of(const Report& report) {
   nlohmann::ordered_json data;
   for (const ReportedRun& run : report.runs) data["runs"].push_back(run_json(run));
   data["charts"] = nlohmann::ordered_json::array();
   for (const Chart& chart : report.charts) data["charts"].push_back(chart_json(chart));
-  return embedded(data);
+  return data;
 }
 
 std::string about(const Report& report) {
@@ -73,17 +59,10 @@ std::string about(const Report& report) {
 
 }  // namespace
 
-bool looks_like_report(std::string_view text) { return text.starts_with(kBegin); }
+bool looks_like_report(std::string_view text) { return text.starts_with(page_opening(kGenerator)); }
 
 std::string html_page(const Report& report) {
-  std::string html(kBegin);
-  html +=
-      "<meta charset=utf-8>\n<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
-      // Forbids all network access, whatever a log contains.
-      "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'; script-src "
-      "'unsafe-inline'\">\n";
-  html += fmt::format("<title>{}</title>\n<style>\n{}</style>\n<body>\n", html_escaped(report.title), kReportStyle);
-  html += fmt::format("<header><h1>{}</h1><p class=about>{}</p></header>\n<main>\n", html_escaped(report.title), about(report));
+  std::string html = page_begin(kGenerator, report.title, about(report));
   const bool is_single = report.runs.size() == 1;
   if (is_single) html += key_figures(report);
   html +=
@@ -94,12 +73,7 @@ std::string html_page(const Report& report) {
   if (!is_single) html += "<h2>Summary</h2>\n" + summary_table(report);
   html += settings_tables(report);
   html += sources(report);
-  html += fmt::format(
-      "</main>\n<footer>Made by trireme {} ({}). Drag over a chart to look closer, double-click to go back.</footer>\n", kVersion,
-      kCommit);
-  html += fmt::format("<script type=application/json id=data>{}</script>\n<script>\n{}</script>\n</body>\n</html>\n",
-                      data_of(report), kReportScript);
-  return html;
+  return html + page_end("Drag over a chart to look closer, double-click to go back.", data_of(report), kReportScript);
 }
 
 }  // namespace trireme

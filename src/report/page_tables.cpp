@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "config/tree.h"
+#include "report/page_frame.h"
 
 namespace trireme {
 namespace {
@@ -150,32 +151,6 @@ std::string settings_table(const Report& report, const std::set<std::string>& ke
 }
 
 }  // namespace
-
-std::string html_escaped(std::string_view text) {
-  std::string html;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
-  }
-  return html;
-}
 
 std::string key_figures(const Report& report) {
   std::string html = "<dl class=tiles>";

@@ -2,13 +2,10 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "report/page.h"
 
 namespace trireme {
-
-std::string html_escaped(std::string_view text);
 
 std::string key_figures(const Report& report);      // for a single run
 std::string summary_table(const Report& report);    // one row per run

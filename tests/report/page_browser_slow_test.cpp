@@ -2,57 +2,26 @@
 // came from a log.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "cli/run_program.h"
 #include "logs.h"
-#include "support/skip.h"
-#include "support/temporary_folder.h"
+#include "support/browser.h"
 
 namespace trireme {
 namespace {
 
-std::string find_browser() {
-  for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
-    if (std::system(fmt::format("command -v {} > /dev/null 2>&1", name).c_str()) == 0) return name;
-  return "";
-}
-
-class PageBrowserTest : public testing::Test {
+class PageBrowserTest : public BrowserTest {
  protected:
-  void SetUp() override {
-    browser_ = find_browser();
-    if (browser_.empty()) SKIP_FOR(peer) << "no chromium here; install it to see report pages drawn";
-  }
-
-  // The page after its script ran, with `then` run behind it; and what was said on the console.
   std::string drawn(const std::string& runs, const std::string& then = "", int width = 1280) {
     const std::string page = folder_ / "page.html";
     const auto made = run_program("report " + runs + " --output " + page);
     EXPECT_EQ(made.status, 0) << made.output;
-    std::ofstream(page, std::ios::app) << "<script>" << then << "</script>";
-    const std::string command = fmt::format(
-        "timeout 60 {} --headless=new --no-sandbox --disable-gpu --user-data-dir={} --virtual-time-budget=3000 "
-        "--enable-logging=stderr --window-size={},900 --dump-dom file://{} > {} 2> {}",
-        browser_, (folder_ / "profile").string(), width, page, (folder_ / "dom").string(), (folder_ / "console").string());
-    EXPECT_EQ(std::system(command.c_str()), 0);
-    const std::string console = contents("console");
-    EXPECT_FALSE(contains(console, "Uncaught")) << console;
-    EXPECT_FALSE(contains(console, "Refused")) << console;
-    return contents("dom");
-  }
-  std::string contents(const std::string& name) const {
-    std::ifstream file(folder_ / name);
-    return {std::istreambuf_iterator<char>(file), {}};
+    return dom_of(page, then, width);
   }
   static int64_t occurrences(const std::string& text, const std::string& part) {
     int64_t count = 0;
     for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
     return count;
   }
-
-  TemporaryFolder folder_;
-  std::string browser_;
 };
 
 TEST_F(PageBrowserTest, DrawsEveryChartOfOneRun) {

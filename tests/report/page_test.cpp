@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "cli/run_program.h"
 #include "logs.h"
+#include "report/page_frame.h"
 #include "report/page_tables.h"
 #include "report/read_run.h"
 #include "support/temporary_folder.h"
