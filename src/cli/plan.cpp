@@ -15,6 +15,7 @@
 #include "data/open/open_dataset.h"
 #include "plan/calibrate.h"
 #include "plan/layout_search.h"
+#include "plan/plan_page.h"
 #include "plan/run_plan.h"
 
 namespace trireme {
@@ -24,7 +25,7 @@ struct PlanArguments {
   RecipeArguments recipe;
   std::string cluster, profile = "trireme";
   int64_t nodes = 0;
-  std::string tokens, trace;
+  std::string tokens, trace, html;
   double price = 0;
   bool search = false;
   size_t best = 5;
@@ -65,6 +66,10 @@ void print_plan(const PlanArguments& arguments) {
   if (!arguments.trace.empty()) {
     const std::string trace = json_text(chrome_trace(request), kOneLine);
     atomic_write(arguments.trace, std::as_bytes(std::span(trace)));
+  }
+  if (!arguments.html.empty()) {
+    const std::string page = plan_page(plan, arguments.recipe.recipe);
+    atomic_write(arguments.html, std::as_bytes(std::span(page)));
   }
   if (arguments.json)
     print_json(json_of(plan, arguments.recipe.recipe));
@@ -119,6 +124,8 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--tokens", arguments.tokens, "tokens to train on, such as 300B: print days and GPU-hours");
   command.add_option("--price", arguments.price, "price of a GPU-hour: print the cost")->check(CLI::NonNegativeNumber);
   command.add_option("--trace", arguments.trace, "write the timeline of every pipeline stage to a file for Perfetto");
+  command.add_option("--html", arguments.html,
+                     "write a page with the timeline of every stage, where the time goes, and the memory");
   command.add_flag("--search", arguments.search, "time all layouts and print the fastest that fit");
   command.add_option("--best", arguments.best, "how many layouts --search prints")
       ->check(CLI::Range(1, 1000))
@@ -140,6 +147,7 @@ void add_plan_command(CLI::App& app, int& status) {
                                          "Predict the memory and time of a step on a cluster, before asking for a node.\n\n"
                                          "examples:  trireme plan gpt3/126m\n"
                                          "           trireme plan gpt3/5b --cluster a3-mega --nodes 32 --tokens 300B\n"
+                                         "           trireme plan gpt3/175b --html plan.html\n"
                                          "           trireme plan gpt3/5b --cluster dgx-a100 --nodes 8 --search\n");
   add_options(*command, *arguments);
   command->callback([arguments, &status] {

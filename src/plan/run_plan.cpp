@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -14,17 +13,6 @@ namespace trireme {
 namespace {
 
 constexpr double kSecondsPerHour = 3600, kHoursPerDay = 24;
-
-struct StepPart {
-  const char *name, *label;
-  double StepTime::*seconds;
-};
-constexpr std::array kStepParts{
-    StepPart{"compute", "compute", &StepTime::compute},       StepPart{"tp", "TP communication", &StepTime::tp},
-    StepPart{"cp", "CP communication", &StepTime::cp},        StepPart{"pp", "p2p between stages", &StepTime::pp},
-    StepPart{"bubble", "bubble", &StepTime::bubble},          StepPart{"dp", "DP communication", &StepTime::dp},
-    StepPart{"optimizer", "optimizer", &StepTime::optimizer}, StepPart{"other", "other", &StepTime::other},
-};
 
 PlanCase case_of(const PlanRequest& request) { return {request.settings, layers_of(request.settings.model)}; }
 
@@ -132,9 +120,13 @@ nlohmann::ordered_json json_of(const RunPlan& plan, const std::string& name) {
           {"software", plan.request.software.name}};
 }
 
-nlohmann::ordered_json chrome_trace(const PlanRequest& request) {
+Played timeline_of(const PlanRequest& request) {
   const PlanCase plan_case = case_of(request);
-  const Played played = StepTimer(plan_case, request.platform, request.software).timeline();
+  return StepTimer(plan_case, request.platform, request.software).timeline();
+}
+
+nlohmann::ordered_json chrome_trace(const PlanRequest& request) {
+  const Played played = timeline_of(request);
   nlohmann::ordered_json events = nlohmann::ordered_json::array();
   for (size_t stage = 0; stage < played.timeline.size(); ++stage) {
     events.push_back(

@@ -1,6 +1,7 @@
 // The prediction for one run: its memory, the time of its step, and what follows from that.
 #pragma once
 
+#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -33,9 +34,23 @@ struct RunPlan {
 
 RunPlan plan_run(const PlanRequest& request);
 
+// The parts of a step by name and in words.
+struct StepPart {
+  const char *name, *label;
+  double StepTime::*seconds;
+};
+inline constexpr std::array kStepParts{
+    StepPart{"compute", "compute", &StepTime::compute},       StepPart{"tp", "TP communication", &StepTime::tp},
+    StepPart{"cp", "CP communication", &StepTime::cp},        StepPart{"pp", "p2p between stages", &StepTime::pp},
+    StepPart{"bubble", "bubble", &StepTime::bubble},          StepPart{"dp", "DP communication", &StepTime::dp},
+    StepPart{"optimizer", "optimizer", &StepTime::optimizer}, StepPart{"other", "other", &StepTime::other},
+};
+
 // Several lines for a terminal. `name` is the recipe's.
 std::string text_of(const RunPlan& plan, const std::string& name);
 nlohmann::ordered_json json_of(const RunPlan& plan, const std::string& name);
+
+Played timeline_of(const PlanRequest& request);
 
 // What chrome://tracing and Perfetto read: one process per pipeline stage.
 nlohmann::ordered_json chrome_trace(const PlanRequest& request);

@@ -1,4 +1,5 @@
 // trireme plan as a user types it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -51,6 +52,36 @@ TEST(PlanCommandTest, WritesATimelineOfEveryStage) {
   for (const nlohmann::json& event : trace.at("traceEvents"))
     if (event.at("ph") == "X") stages.insert(event.at("pid").get<int64_t>());
   EXPECT_EQ(stages.size(), 4);
+}
+
+TEST(PlanCommandTest, PageHasTheFiguresOfThePlanAndItsTimeline) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "plan.html").string();
+  const std::string run = "gpt3/40b --cluster dgx-h100 --nodes 32 model.global_batch_size=128 --tokens 300B";
+  const nlohmann::json plan = plan_json(run + " --html " + path);
+  std::ifstream file(path);
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  for (const std::string& figure : {fmt::format("{:.1f}", plan.at("tflops_per_gpu").get<double>()),
+                                    fmt::format("{:.1f}%", 100 * plan.at("mfu").get<double>()),
+                                    fmt::format("{:.1f} days", plan.at("training").at("days").get<double>())})
+    EXPECT_NE(page.find(">" + figure + "<"), std::string::npos) << figure;
+  for (const auto& [kind, bytes] : plan.at("memory").at("bytes").items())
+    EXPECT_TRUE(bytes.get<int64_t>() == 0 || page.find("</i>" + kind + "<") != std::string::npos) << kind;
+
+  const std::string_view begin = "id=data>";
+  const size_t at = page.find(begin) + begin.size();
+  const nlohmann::json timeline = nlohmann::json::parse(page.substr(at, page.find("</script>", at) - at));
+  ASSERT_EQ(timeline.at("stages").size(), 4);
+  for (const nlohmann::json& stage : timeline.at("stages"))
+    EXPECT_EQ(stage.size(), 5 * 2 * 2);  // fields, forward and backward, micro-batches
+  EXPECT_NEAR(1e-6 * timeline.at("total_us").get<double>(), plan.at("step_s").get<double>(),
+              0.01 * plan.at("step_s").get<double>());
+}
+
+TEST(PlanCommandTest, APageThatCannotBeWrittenIsOneLine) {
+  const ProgramResult result = run_program("plan gpt3/126m --html /nowhere/plan.html");
+  EXPECT_NE(result.status, 0);
+  EXPECT_EQ(lines_of(result.output), 1) << result.output;
 }
 
 TEST(PlanCommandTest, TheFirstLayoutOfASearchIsAPlanWithItsTime) {
