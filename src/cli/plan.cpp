@@ -15,8 +15,10 @@
 #include "data/open/open_dataset.h"
 #include "plan/calibrate.h"
 #include "plan/layout_search.h"
+#include "plan/layout_table.h"
 #include "plan/plan_page.h"
 #include "plan/run_plan.h"
+#include "plan/scaling_chart.h"
 
 namespace trireme {
 namespace {
@@ -29,6 +31,7 @@ struct PlanArguments {
   double price = 0;
   bool search = false;
   size_t best = 5;
+  std::string scale, svg;
   std::string evaluate, calibrate, output;
   int rounds = 6;
   bool json = false;
@@ -80,17 +83,38 @@ void print_plan(const PlanArguments& arguments) {
 void print_search(const PlanArguments& arguments) {
   const PlanRequest request = request_of(arguments);
   validate_recipe(request.settings);
-  const LayoutSearch search = search_layouts(request, arguments.best);
+  const LayoutSearch search = search_layouts(request, {.count = arguments.best});
   if (search.best.empty())
     throw UserError("no layout of {} fits {} of {}; use more --nodes, a smaller model, or --cluster with more memory",
                     arguments.recipe.recipe, plural(request.settings.ranks(), "GPU"), request.platform.name);
   if (arguments.json) {
-    print_json(json_of(search));
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const RunPlan& plan : search.best) {
+      rows.push_back(layout_json(plan));
+      rows.back()["overrides"] = overrides_of(plan.request.settings, request.settings);
+    }
+    print_json(nlohmann::ordered_json{{"tried", search.tried}, {"too_large", search.too_large}, {"best", rows}});
     return;
   }
-  fmt::print("{}", text_of(search, request));
-  fmt::print("\nthe first: trireme plan {} --cluster {} --nodes {} {}\n", arguments.recipe.text(), request.platform.name,
-             request.settings.trainer.num_nodes, fmt::join(overrides_of(search.best.front().settings), " "));
+  fmt::print("{} timed on {} of {}; {} faster ones do not fit\n{}\n", plural(search.tried, "layout"),
+             plural(request.settings.ranks(), "GPU"), request.platform.name, search.too_large, layout_head(request));
+  for (const RunPlan& plan : search.best) fmt::print("{}\n", layout_row(plan));
+  std::string command = fmt::format("trireme plan {} --cluster {} --nodes {}", arguments.recipe.text(), request.platform.name,
+                                    request.settings.trainer.num_nodes);
+  for (const std::string& change : overrides_of(search.best.front().request.settings, request.settings)) command += " " + change;
+  fmt::print("\nthe first: {}\n", command);
+}
+
+void print_scaling(const PlanArguments& arguments) {
+  const PlanRequest request = request_of(arguments);
+  validate_recipe(request.settings);
+  const ScalingCurves curves = scaling_curves(request, counts_from_text(arguments.scale, "--scale"));
+  const std::string& recipe = arguments.recipe.recipe;
+  if (!arguments.svg.empty()) atomic_write(arguments.svg, bytes_of(scaling_svg(curves, recipe)));
+  if (arguments.json)
+    print_json(json_of(curves, recipe));
+  else
+    fmt::print("{}", text_of(curves, recipe));
 }
 
 void print_evaluation(const PlanArguments& arguments) {
@@ -130,6 +154,12 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--best", arguments.best, "how many layouts --search prints")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  CLI::Option* scale =
+      command
+          .add_option("--scale", arguments.scale,
+                      "numbers of GPUs, such as 8,16,24 or 8,...,1024, where ... doubles: print how the speed grows with them")
+          ->excludes("--nodes");
+  command.add_option("--svg", arguments.svg, "write the curves of --scale as a picture")->needs(scale);
   command.add_option("--evaluate", arguments.evaluate, "a CSV file of measured runs: print how far the predictions are off");
   command.add_option("--calibrate", arguments.calibrate, "a CSV file of measured runs: fit the planner's constants to it");
   command.add_option("--rounds", arguments.rounds, "rounds of the fit over profiles and GPUs")
@@ -143,18 +173,22 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
 
 void add_plan_command(CLI::App& app, int& status) {
   auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* command = app.add_subcommand("plan",
-                                         "Predict the memory and time of a step on a cluster, before asking for a node.\n\n"
-                                         "examples:  trireme plan gpt3/126m\n"
-                                         "           trireme plan gpt3/5b --cluster a3-mega --nodes 32 --tokens 300B\n"
-                                         "           trireme plan gpt3/175b --html plan.html\n"
-                                         "           trireme plan gpt3/5b --cluster dgx-a100 --nodes 8 --search\n");
+  CLI::App* command =
+      app.add_subcommand("plan",
+                         "Predict the memory and time of a step on a cluster, before asking for a node.\n\n"
+                         "examples:  trireme plan gpt3/126m\n"
+                         "           trireme plan gpt3/5b --cluster a3-mega --nodes 32 --tokens 300B\n"
+                         "           trireme plan gpt3/175b --html plan.html\n"
+                         "           trireme plan gpt3/5b --cluster dgx-a100 --nodes 8 --search\n"
+                         "           trireme plan gpt3/5b --cluster dgx-h100 --scale 8,...,1024 --svg scaling.svg\n");
   add_options(*command, *arguments);
   command->callback([arguments, &status] {
     if (!arguments->evaluate.empty())
       print_evaluation(*arguments);
     else if (!arguments->calibrate.empty())
       print_calibration(*arguments);
+    else if (!arguments->scale.empty())
+      print_scaling(*arguments);
     else if (arguments->search)
       print_search(*arguments);
     else

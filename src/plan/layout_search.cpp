@@ -1,16 +1,11 @@
 #include "plan/layout_search.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/error.h"
-#include "base/units.h"
 #include "config/validate.h"
 #include "train/fit.h"
 #include "train/run_size.h"
@@ -27,22 +22,10 @@ std::vector<int64_t> divisors_up_to(int64_t number, int64_t most) {
   return divisors;
 }
 
-const char* name_of(RecomputeGranularity granularity) {
-  switch (granularity) {
-    case RecomputeGranularity::full:
-      return "full";
-    case RecomputeGranularity::selective:
-      return "selective";
-    case RecomputeGranularity::none:
-      break;
-  }
-  return "none";
-}
-
 // Layouts that are worth timing: TP within an NVLink domain, CP only for long sequences, VP only with more than one stage.
 class Candidates {
  public:
-  explicit Candidates(const PlanRequest& request) : request_(request) {}
+  Candidates(const PlanRequest& request, const SearchOptions& options) : request_(request), options_(options) {}
 
   std::vector<Settings> all() && {
     const ModelSettings& model = request_.settings.model;
@@ -77,8 +60,23 @@ class Candidates {
           model.activations_checkpoint_granularity = recompute;
           model.activations_checkpoint_method = RecomputeMethod::uniform;
           model.activations_checkpoint_num_layers = 1;
-          add_if_valid(settings);
+          add_variants(settings);
         }
+  }
+
+  void add_variants(const Settings& settings) {
+    std::vector<Settings> variants{settings};
+    if (options_.varies_fp8 && request_.platform.gpu.fp8_tflops > 0) {
+      variants.push_back(settings);
+      variants.back().model.fp8.enabled = !settings.model.fp8.enabled;
+    }
+    if (options_.varies_shards)
+      for (size_t i = 0, size = variants.size(); i < size; ++i) {
+        variants.push_back(variants[i]);
+        OptimSettings& optim = variants.back().model.optim;
+        optim.name = optim.is_distributed() ? Optimizer::fused_adam : Optimizer::distributed_fused_adam;
+      }
+    for (const Settings& variant : variants) add_if_valid(variant);
   }
 
   void add_if_valid(const Settings& settings) {
@@ -95,6 +93,7 @@ class Candidates {
   }
 
   const PlanRequest& request_;
+  const SearchOptions& options_;
   std::vector<Settings> found_;
 };
 
@@ -104,91 +103,87 @@ class RecordingCache {
   const StepRecording& of(const Settings& settings) {
     const ModelSettings& model = settings.model;
     auto& recording = known_[{model.tensor_model_parallel_size, model.context_parallel_size, settings.data_parallel_size(),
-                              model.micro_batch_size, static_cast<int>(model.activations_checkpoint_granularity)}];
+                              model.micro_batch_size, static_cast<int>(model.activations_checkpoint_granularity),
+                              model.fp8.enabled, model.optim.is_distributed()}];
     if (recording == nullptr) recording = std::make_unique<StepRecording>(record_step(settings));
     return *recording;
   }
 
  private:
-  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int>, std::unique_ptr<StepRecording>> known_;
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int, bool, bool>, std::unique_ptr<StepRecording>> known_;
 };
 
-std::string layout_row(const Settings& settings) {
-  const ModelSettings& model = settings.model;
-  return fmt::format("{:>4} {:>4} {:>4} {:>4} {:>6} {:>4} {:<10}", model.tensor_model_parallel_size,
-                     model.pipeline_model_parallel_size, model.virtual_pipeline_model_parallel_size, model.context_parallel_size,
-                     settings.data_parallel_size(), model.micro_batch_size, name_of(model.activations_checkpoint_granularity));
+// What a micro-batch needs stops growing once the pipeline is full, so the memory of a long step is that of a short one.
+Settings with_short_step(const Settings& settings) {
+  const int64_t stages = settings.model.pipeline_model_parallel_size;
+  const int64_t micro_batches = run_size(settings).micro_batches;
+  const int64_t enough = 2 * stages + micro_batches % stages;
+  Settings shorter = settings;
+  if (enough < micro_batches) shorter.model.global_batch_size = settings.model.global_batch_size / micro_batches * enough;
+  return shorter;
 }
+
+// Layouts that did not fit. Neither does one that differs only by a larger micro-batch or by less recompute.
+class TooLarge {
+ public:
+  void add(const Settings& settings) { failed_.push_back(settings.model); }
+
+  bool has_smaller(const Settings& settings) const {
+    const ModelSettings& model = settings.model;
+    return std::ranges::any_of(failed_, [&](const ModelSettings& failed) {
+      return key_of(failed) == key_of(model) && failed.micro_batch_size <= model.micro_batch_size &&
+             failed.activations_checkpoint_granularity >= model.activations_checkpoint_granularity;
+    });
+  }
+
+ private:
+  static std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool> key_of(const ModelSettings& model) {
+    return {model.tensor_model_parallel_size,
+            model.pipeline_model_parallel_size,
+            model.virtual_pipeline_model_parallel_size,
+            model.context_parallel_size,
+            model.fp8.enabled,
+            model.optim.is_distributed()};
+  }
+
+  std::vector<ModelSettings> failed_;
+};
+
+struct TimedLayout {
+  Settings settings;
+  StepTime step;
+};
 
 }  // namespace
 
-LayoutSearch search_layouts(const PlanRequest& request, size_t count) {
+LayoutSearch search_layouts(const PlanRequest& request, const SearchOptions& options) {
+  require_number_format(request);
   RecordingCache recordings;
   LayoutSearch search;
-  std::vector<FoundLayout> timed;
-  for (const Settings& settings : Candidates(request).all()) {
+  std::vector<TimedLayout> timed;
+  for (const Settings& settings : Candidates(request, options).all()) {
     const PlanCase plan_case(settings, layers_of(settings.model), recordings.of(settings));
-    timed.push_back({settings, step_time(plan_case, request.platform, request.software), {}});
+    timed.push_back({settings, step_time(plan_case, request.platform, request.software)});
   }
   search.tried = std::ssize(timed);
-  std::ranges::stable_sort(timed, {}, [](const FoundLayout& layout) { return layout.step.total; });
-  const GpuModel& gpu = request.platform.gpu;
-  const GpuKind kind{.name = gpu.name, .memory = static_cast<int64_t>(gpu.memory_gib * static_cast<double>(int64_t{1} << 30))};
-  for (FoundLayout& layout : timed) {
-    if (search.best.size() == count) break;
-    layout.memory = plan_for_target(layout.settings, kind);
-    if (layout.memory.left() >= 0)
-      search.best.push_back(std::move(layout));
-    else
-      search.too_large += 1;
+  std::ranges::stable_sort(timed, {}, [](const TimedLayout& layout) { return layout.step.total; });
+  const GpuKind gpu = gpu_kind_of(request.platform);
+  TooLarge too_large;
+  for (const TimedLayout& layout : timed) {
+    if (search.best.size() == options.count) break;
+    search.too_large += 1;
+    if (too_large.has_smaller(layout.settings)) continue;
+    TargetPlan memory = plan_for_target(with_short_step(layout.settings), gpu);
+    if (memory.left() < 0) {
+      too_large.add(layout.settings);
+      continue;
+    }
+    search.too_large -= 1;
+    PlanRequest found = request;
+    found.settings = layout.settings;
+    search.best.push_back(plan_of(found, std::move(memory), layout.step));
   }
   return search;
-}
-
-std::vector<std::string> overrides_of(const Settings& settings) {
-  const ModelSettings& model = settings.model;
-  const bool recomputes = model.activations_checkpoint_granularity != RecomputeGranularity::none;
-  std::vector<std::string> overrides{
-      fmt::format("model.tensor_model_parallel_size={}", model.tensor_model_parallel_size),
-      fmt::format("model.sequence_parallel={}", model.sequence_parallel),
-      fmt::format("model.pipeline_model_parallel_size={}", model.pipeline_model_parallel_size),
-      model.virtual_pipeline_model_parallel_size == 1
-          ? "model.virtual_pipeline_model_parallel_size=null"
-          : fmt::format("model.virtual_pipeline_model_parallel_size={}", model.virtual_pipeline_model_parallel_size),
-      fmt::format("model.overlap_p2p_comm={}", model.overlap_p2p_comm),
-      fmt::format("model.batch_p2p_comm={}", model.batch_p2p_comm),
-      fmt::format("model.context_parallel_size={}", model.context_parallel_size),
-      fmt::format("model.micro_batch_size={}", model.micro_batch_size),
-      fmt::format("model.activations_checkpoint_granularity={}",
-                  recomputes ? name_of(model.activations_checkpoint_granularity) : "null")};
-  if (model.activations_checkpoint_granularity == RecomputeGranularity::full)
-    overrides.insert(overrides.end(),
-                     {"model.activations_checkpoint_method=uniform", "model.activations_checkpoint_num_layers=1"});
-  return overrides;
-}
-
-std::string text_of(const LayoutSearch& search, const PlanRequest& request) {
-  std::string text = fmt::format("{} timed on {} of {}; {} faster ones do not fit\n", plural(search.tried, "layout"),
-                                 plural(request.settings.ranks(), "GPU"), request.platform.name, search.too_large);
-  text += fmt::format("{:>4} {:>4} {:>4} {:>4} {:>6} {:>4} {:<10} {:>10} {:>12} {:>10}\n", "TP", "PP", "VP", "CP", "DP", "mbs",
-                      "recompute", "step", "tokens/s", "memory");
-  for (const FoundLayout& layout : search.best) {
-    const ModelSettings& model = layout.settings.model;
-    const double tokens = static_cast<double>(model.global_batch_size * model.encoder_seq_length) / layout.step.total;
-    text += fmt::format("{} {:>10} {:>12} {:>10}\n", layout_row(layout.settings), format_seconds(layout.step.total),
-                        format_count(tokens), format_bytes(layout.memory.total));
-  }
-  return text;
-}
-
-nlohmann::ordered_json json_of(const LayoutSearch& search) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const FoundLayout& layout : search.best)
-    rows.push_back({{"layout", layout_text(layout.settings)},
-                    {"overrides", overrides_of(layout.settings)},
-                    {"step_s", layout.step.total},
-                    {"memory", layout.memory.total}});
-  return {{"tried", search.tried}, {"too_large", search.too_large}, {"best", rows}};
 }
 
 }  // namespace trireme

@@ -7,26 +7,20 @@
 
 namespace trireme {
 
-struct FoundLayout {
-  Settings settings;
-  StepTime step;
-  TargetPlan memory;
+struct SearchOptions {
+  size_t count = 5;            // layouts to find
+  bool varies_fp8 = false;     // tries bf16 and, where the GPU has it, FP8; else the request's
+  bool varies_shards = false;  // tries the optimizer's state sharded over the data parallel ranks and not; else the request's
 };
 
 struct LayoutSearch {
-  int64_t tried = 0;              // valid layouts that were timed
-  int64_t too_large = 0;          // fast ones that did not fit
-  std::vector<FoundLayout> best;  // that fit, the fastest first
+  int64_t tried = 0;          // valid layouts that were timed
+  int64_t too_large = 0;      // fast ones that did not fit
+  std::vector<RunPlan> best;  // that fit, the fastest first
 };
 
 // Over TP with sequence parallelism, PP, VP, CP, the micro-batch and recompute; everything else, also the number of ranks and the
-// global batch, is the request's. Layouts are timed first; memory is planned from the fastest on, until `count` fit.
-LayoutSearch search_layouts(const PlanRequest& request, size_t count);
-
-// The settings of a layout as overrides: "model.tensor_model_parallel_size=4", ...
-std::vector<std::string> overrides_of(const Settings& settings);
-
-std::string text_of(const LayoutSearch& search, const PlanRequest& request);
-nlohmann::ordered_json json_of(const LayoutSearch& search);
+// global batch, is the request's. Layouts are timed first; memory is planned from the fastest on, until enough of them fit.
+LayoutSearch search_layouts(const PlanRequest& request, const SearchOptions& options);
 
 }  // namespace trireme

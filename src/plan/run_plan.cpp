@@ -58,20 +58,30 @@ double RunPlan::cost() const {
   return gpu_hours() * price;
 }
 
-RunPlan plan_run(const PlanRequest& request) {
+GpuKind gpu_kind_of(const Platform& platform) {
+  const GpuModel& gpu = platform.gpu;
+  return {.name = gpu.name, .memory = static_cast<int64_t>(gpu.memory_gib * static_cast<double>(int64_t{1} << 30))};
+}
+
+void require_number_format(const PlanRequest& request) {
   const GpuModel& gpu = request.platform.gpu;
   if (request.settings.model.fp8.enabled && gpu.fp8_tflops == 0)
     throw UserError("model.fp8=true: {} has no FP8; use model.fp8=false or another --cluster", gpu.name);
-  RunPlan plan{.request = request};
-  plan.memory =
-      plan_for_target(request.settings,
-                      {.name = gpu.name, .memory = static_cast<int64_t>(gpu.memory_gib * static_cast<double>(int64_t{1} << 30))});
-  plan.step = step_time(case_of(request), request.platform, request.software);
+}
+
+RunPlan plan_of(const PlanRequest& request, TargetPlan memory, const StepTime& step) {
+  RunPlan plan{.request = request, .memory = std::move(memory), .step = step};
   plan.rates = {.formula = FlopsFormula::full,
                 .flops_per_sample = run_size(request.settings).flops_full,
                 .devices = request.settings.ranks(),
                 .peak = peak_of(request)};
   return plan;
+}
+
+RunPlan plan_run(const PlanRequest& request) {
+  require_number_format(request);
+  return plan_of(request, plan_for_target(request.settings, gpu_kind_of(request.platform)),
+                 step_time(case_of(request), request.platform, request.software));
 }
 
 std::string text_of(const RunPlan& plan, const std::string& name) {
@@ -155,6 +165,32 @@ double count_from_text(const std::string& text, const std::string& option) {
   if (error != std::errc() || unit == 0 || !(value > 0) || value * unit > 1e18)
     throw UserError("{} {}: expected a number such as 300B or 1.4T", option, text);
   return value * unit;
+}
+
+std::vector<int64_t> counts_from_text(const std::string& text, const std::string& option) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  const auto expected = [&](const std::string& what) { return UserError("{} {}: {}", option, text, what); };
+  std::vector<int64_t> counts;
+  bool doubles = false;
+  for (std::string_view rest = text; !rest.empty() || counts.empty();) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    if (item == "..." && !doubles && !counts.empty() && !rest.empty()) {
+      doubles = true;
+      continue;
+    }
+    int64_t count = 0;
+    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), count);
+    if (error != std::errc() || end != item.data() + item.size() || count < 1 || count > kMost)
+      throw expected("expected numbers from 1 to 1048576, such as 8,16,24 or 8,...,1024");
+    if (!counts.empty() && count <= counts.back()) throw expected("the numbers must grow");
+    while (doubles && 2 * counts.back() < count) counts.push_back(2 * counts.back());
+    if (doubles && 2 * counts.back() != count)
+      throw expected(fmt::format("... doubles, and {} doubled is not {}", counts.back(), count));
+    doubles = false;
+    counts.push_back(count);
+  }
+  return counts;
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "plan/step_time.h"
 #include "telemetry/flops.h"
@@ -46,6 +47,15 @@ inline constexpr std::array kStepParts{
     StepPart{"optimizer", "optimizer", &StepTime::optimizer}, StepPart{"other", "other", &StepTime::other},
 };
 
+// The same from a step and a memory plan that are known.
+RunPlan plan_of(const PlanRequest& request, TargetPlan memory, const StepTime& step);
+
+// The platform's GPU, with its memory.
+GpuKind gpu_kind_of(const Platform& platform);
+
+// Throws a UserError if the GPU cannot compute in the recipe's number format.
+void require_number_format(const PlanRequest& request);
+
 // Several lines for a terminal. `name` is the recipe's.
 std::string text_of(const RunPlan& plan, const std::string& name);
 nlohmann::ordered_json json_of(const RunPlan& plan, const std::string& name);
@@ -57,5 +67,8 @@ nlohmann::ordered_json chrome_trace(const PlanRequest& request);
 
 // "300B" or "1.4T" as a count. `option` is what the user typed before it.
 double count_from_text(const std::string& text, const std::string& option);
+
+// "8,16,24" or "8,...,1024" as a list that grows; ... doubles what is before it up to what is after it.
+std::vector<int64_t> counts_from_text(const std::string& text, const std::string& option);
 
 }  // namespace trireme

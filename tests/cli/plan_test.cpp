@@ -97,6 +97,21 @@ TEST(PlanCommandTest, TheFirstLayoutOfASearchIsAPlanWithItsTime) {
   EXPECT_LE(first.at("step_s"), search.at("best").at(2).at("step_s"));
 }
 
+TEST(PlanCommandTest, ScaleFindsTheFastestLayoutAtEachNumberOfGpus) {
+  const TemporaryFolder folder;
+  const std::string svg = (folder / "scaling.svg").string();
+  const nlohmann::json scaling = plan_json("gpt3/5b --cluster dgx-h100 --scale 4,8,...,32 --svg " + svg);
+  ASSERT_EQ(scaling.at("strong").at("points").size(), 4);
+  const nlohmann::json& point = scaling.at("strong").at("points").at(2);
+  EXPECT_EQ(point.at("gpus"), 16);
+  const nlohmann::json search = plan_json("gpt3/5b --cluster dgx-h100 --nodes 2 --search --best 1");
+  EXPECT_DOUBLE_EQ(point.at("step_s").get<double>(), search.at("best").at(0).at("step_s").get<double>());
+  std::ifstream file(svg);
+  std::string first_line;
+  std::getline(file, first_line);
+  EXPECT_TRUE(first_line.starts_with("<svg xmlns="));
+}
+
 TEST(PlanCommandTest, MistakesAreAnsweredInOneLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"gpt3/5b --cluster mars", "--cluster mars: not known; use a3-high, a3-mega"},
@@ -105,6 +120,9 @@ TEST(PlanCommandTest, MistakesAreAnsweredInOneLine) {
       {"gpt3/175b --cluster dgx-h100 --nodes 3", "makes 24 ranks"},
       {"gpt3/5b --cluster dgx-a100 --nodes 16 model.fp8=true", "has no FP8"},
       {"gpt3/175b --cluster dgx-a100 --nodes 1 --search", "no layout of gpt3/175b fits"},
+      {"gpt3/5b --cluster dgx-h100 --scale 8,...,100", "--scale 8,...,100: ... doubles, and 64 doubled is not 100"},
+      {"gpt3/5b --cluster dgx-h100 --scale 8,12", "12 GPUs are not whole nodes of dgx-h100, which have 8; use 8 or 16"},
+      {"gpt3/126m --cluster dgx-h100 --scale 1 --svg /missing/a.svg", "/missing/a.svg"},
       {"--evaluate missing.csv", "missing.csv"},
   };
   for (const auto& [arguments, answer] : cases) {
