@@ -25,20 +25,37 @@ constexpr std::array<std::string_view, 3> kPlatformTexts{"summary", "source", "g
 
 }  // namespace
 
+std::vector<NumberKey> number_keys(GpuModel& gpu) {
+  return {{"bf16_tflops", &gpu.bf16_tflops},
+          {"fp8_tflops", &gpu.fp8_tflops, true},
+          {"memory_gib", &gpu.memory_gib},
+          {"memory_bandwidth", &gpu.memory_bandwidth},
+          {"multiprocessors", &gpu.multiprocessors},
+          {"tile_us", &gpu.tile_us},
+          {"launch_us", &gpu.launch_us},
+          {"bf16_share", &gpu.bf16_share},
+          {"fp8_share", &gpu.fp8_share, true},
+          {"copy_share", &gpu.copy_share}};
+}
+
+std::vector<NumberKey> number_keys(Platform& platform) {
+  return {{"gpus_per_node", &platform.gpus_per_node},
+          {"nvlink_domain", &platform.nvlink_domain},
+          {"nvlink_bandwidth", &platform.nvlink_bandwidth},
+          {"nvlink_share", &platform.nvlink_share, true},
+          {"nvlink_latency_us", &platform.nvlink_latency_us},
+          {"network_bandwidth", &platform.network_bandwidth},
+          {"network_share", &platform.network_share, true},
+          {"network_latency_us", &platform.network_latency_us},
+          {"oversubscription", &platform.oversubscription, true},
+          {"price_per_gpu_hour", &platform.price_per_gpu_hour, true}};
+}
+
 GpuModel load_gpu(const std::string& name_or_path) {
   const std::filesystem::path path = find_in_catalogue("hardware/gpus", name_or_path, "gpu");
   const Tree file = read_hardware_file(path.string());
   GpuModel gpu{.name = path.stem().string(), .summary = text_at(file, "summary")};
-  const NumberKey keys[] = {{"bf16_tflops", &gpu.bf16_tflops},
-                            {"fp8_tflops", &gpu.fp8_tflops, true},
-                            {"memory_gib", &gpu.memory_gib},
-                            {"memory_bandwidth", &gpu.memory_bandwidth},
-                            {"multiprocessors", &gpu.multiprocessors},
-                            {"tile_us", &gpu.tile_us},
-                            {"launch_us", &gpu.launch_us},
-                            {"bf16_share", &gpu.bf16_share},
-                            {"fp8_share", &gpu.fp8_share, true},
-                            {"copy_share", &gpu.copy_share}};
+  const auto keys = number_keys(gpu);
   require_known_keys(file, keys, kGpuTexts);
   read_numbers(file, path.string(), keys);
   for (const NumberKey& key : keys)
@@ -52,16 +69,7 @@ Platform load_platform(const std::string& name_or_path) {
   const std::filesystem::path path = find_in_catalogue("hardware", name_or_path, "--cluster");
   const Tree file = read_hardware_file(path.string());
   Platform platform{.name = path.stem().string(), .summary = text_at(file, "summary")};
-  const NumberKey keys[] = {{"gpus_per_node", &platform.gpus_per_node},
-                            {"nvlink_domain", &platform.nvlink_domain},
-                            {"nvlink_bandwidth", &platform.nvlink_bandwidth},
-                            {"nvlink_share", &platform.nvlink_share, true},
-                            {"nvlink_latency_us", &platform.nvlink_latency_us},
-                            {"network_bandwidth", &platform.network_bandwidth},
-                            {"network_share", &platform.network_share, true},
-                            {"network_latency_us", &platform.network_latency_us},
-                            {"oversubscription", &platform.oversubscription, true},
-                            {"price_per_gpu_hour", &platform.price_per_gpu_hour, true}};
+  const auto keys = number_keys(platform);
   require_known_keys(file, keys, kPlatformTexts);
   read_numbers(file, path.string(), keys);
   for (const char* key : {"gpus_per_node", "nvlink_domain", "nvlink_bandwidth", "network_bandwidth", "oversubscription"})

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/catalogue.h"
+
 namespace trireme {
 
 // The fit may change at most three of the values: `fitted` names them.
@@ -33,6 +35,10 @@ struct Platform {
   double oversubscription = 1;    // of the switches above the first
   double price_per_gpu_hour = 0;  // 0: not known
 };
+
+// The keys of the files, and where their values go.
+std::vector<NumberKey> number_keys(GpuModel& gpu);
+std::vector<NumberKey> number_keys(Platform& platform);
 
 // By the name of a shipped file, or a path.
 GpuModel load_gpu(const std::string& name_or_path);
