@@ -1,7 +1,8 @@
 // trireme plan: predicts the time and memory of a step on a cluster.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,8 +13,10 @@
 #include "cli/command.h"
 #include "cli/recipe_arguments.h"
 #include "config/validate.h"
+#include "config/yaml.h"
 #include "data/open/open_dataset.h"
 #include "plan/calibrate.h"
+#include "plan/hardware_change.h"
 #include "plan/layout_search.h"
 #include "plan/layout_table.h"
 #include "plan/plan_page.h"
@@ -26,11 +29,13 @@ namespace {
 struct PlanArguments {
   RecipeArguments recipe;
   std::string cluster, profile = "trireme";
-  int64_t nodes = 0;
+  std::string nodes, memory;
+  std::vector<std::string> changes;  // of the platform
   std::string tokens, trace, html;
-  double price = 0;
+  double price = 0, target_days = 0;
   bool search = false;
-  size_t best = 5;
+  std::vector<std::string> vary;
+  size_t best = 0;  // 0: not given
   std::string scale, svg;
   std::string evaluate, calibrate, output;
   int rounds = 6;
@@ -45,13 +50,26 @@ std::string usual_cluster(const RecipeArguments& recipe) {
   throw UserError("--cluster is missing: no shipped cluster has the GPU {} of the recipe", gpu);
 }
 
-PlanRequest request_of(const PlanArguments& arguments) {
+Platform platform_of(const PlanArguments& arguments) {
+  Platform platform = load_platform(arguments.cluster.empty() ? usual_cluster(arguments.recipe) : arguments.cluster);
+  for (const std::string& change : arguments.changes) change_platform(platform, change);
+  if (arguments.memory.empty()) return platform;
+  const double memory = gib_from_text(arguments.memory, "--memory");
+  if (memory > platform.gpu.memory_gib)
+    throw UserError("--memory {}: {} has {} GiB; give at most that, or another --cluster", arguments.memory, platform.gpu.name,
+                    platform.gpu.memory_gib);
+  platform.gpu.memory_gib = memory;
+  return platform;
+}
+
+// 0 nodes: as many as the recipe has.
+PlanRequest request_of(const PlanArguments& arguments, int64_t nodes) {
   PlanRequest request;
-  request.platform = load_platform(arguments.cluster.empty() ? usual_cluster(arguments.recipe) : arguments.cluster);
+  request.platform = platform_of(arguments);
   request.software = load_software_profile(arguments.profile);
   std::vector<std::string> overrides;
-  if (arguments.nodes > 0)
-    overrides = {fmt::format("trainer.num_nodes={}", arguments.nodes),
+  if (nodes > 0)
+    overrides = {fmt::format("trainer.num_nodes={}", nodes),
                  fmt::format("trainer.devices={:.0f}", request.platform.gpus_per_node)};
   Settings& settings = request.settings;
   settings = arguments.recipe.resolve(overrides, Validation::by_the_caller).settings;
@@ -62,8 +80,14 @@ PlanRequest request_of(const PlanArguments& arguments) {
   return request;
 }
 
+std::vector<int64_t> node_counts(const PlanArguments& arguments) {
+  return arguments.nodes.empty() ? std::vector<int64_t>{0} : counts_from_text(arguments.nodes, "--nodes");
+}
+
 void print_plan(const PlanArguments& arguments) {
-  const PlanRequest request = request_of(arguments);
+  const std::vector<int64_t> nodes = node_counts(arguments);
+  if (nodes.size() > 1) throw UserError("--nodes {}: several numbers of nodes need --search", arguments.nodes);
+  const PlanRequest request = request_of(arguments, nodes.front());
   validate(request.settings);
   const RunPlan plan = plan_run(request);
   if (!arguments.trace.empty()) {
@@ -80,33 +104,128 @@ void print_plan(const PlanArguments& arguments) {
     fmt::print("{}", text_of(plan, arguments.recipe.recipe));
 }
 
-void print_search(const PlanArguments& arguments) {
-  const PlanRequest request = request_of(arguments);
-  validate_recipe(request.settings);
-  const LayoutSearch search = search_layouts(request, {.count = arguments.best});
-  if (search.best.empty())
+struct NodeSearch {
+  PlanRequest request;
+  LayoutSearch found;
+};
+
+// 1, 2, 3, 4, 6, 8, 12, ...: for a target, if the user gives none.
+std::vector<int64_t> usual_node_counts() {
+  std::vector<int64_t> counts{1};
+  for (int64_t nodes = 2; nodes <= 2048; nodes *= 2) counts.insert(counts.end(), {nodes, nodes / 2 * 3});
+  return counts;
+}
+
+// Up to the first number of nodes that reaches the target, if there is one.
+std::vector<NodeSearch> search_nodes(const PlanArguments& arguments) {
+  const bool has_target = arguments.target_days > 0;
+  const std::vector<int64_t> counts = has_target && arguments.nodes.empty() ? usual_node_counts() : node_counts(arguments);
+  const size_t usual_best = counts.size() > 1 ? 1 : 5;
+  const auto varies = [&](const char* what) { return std::ranges::find(arguments.vary, what) != arguments.vary.end(); };
+  const SearchOptions options{.count = arguments.best > 0 ? arguments.best : usual_best,
+                              .varies_fp8 = varies("fp8"),
+                              .varies_shards = varies("sharding")};
+  std::vector<NodeSearch> searches;
+  for (const int64_t nodes : counts) {
+    PlanRequest request = request_of(arguments, nodes);
+    validate_recipe(request.settings);
+    if (has_target && nodes != counts.back() && least_days(request, options) > arguments.target_days) continue;
+    LayoutSearch found = search_layouts(request, options);
+    const bool reaches = has_target && !found.best.empty() && found.best.front().days() <= arguments.target_days;
+    searches.push_back({std::move(request), std::move(found)});
+    if (reaches) break;
+  }
+  return searches;
+}
+
+const NodeSearch& winner_of(const std::vector<NodeSearch>& searches, const PlanArguments& arguments) {
+  const NodeSearch* winner = nullptr;
+  for (const NodeSearch& search : searches) {
+    if (search.found.best.empty()) continue;
+    const double speed = search.found.best.front().tokens_per_second();
+    if (winner == nullptr || speed > winner->found.best.front().tokens_per_second()) winner = &search;
+  }
+  const PlanRequest& largest = searches.back().request;
+  if (winner == nullptr)
     throw UserError("no layout of {} fits {} of {}; use more --nodes, a smaller model, or --cluster with more memory",
-                    arguments.recipe.recipe, plural(request.settings.ranks(), "GPU"), request.platform.name);
-  if (arguments.json) {
-    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    for (const RunPlan& plan : search.best) {
+                    arguments.recipe.recipe, plural(largest.settings.ranks(), "GPU"), largest.platform.name);
+  if (arguments.target_days == 0) return *winner;
+  const RunPlan& last = winner->found.best.front();
+  if (last.days() > arguments.target_days)
+    throw UserError("--target-days {:g}: not reached, {} take {:.1f} days; use more --nodes or a faster --cluster",
+                    arguments.target_days, plural(last.request.settings.ranks(), "GPU"), last.days());
+  return searches.back();
+}
+
+constexpr std::string_view kWritten = "# Written by trireme plan: ";
+
+// The recipe with the layout, complete: it needs no other file. Replaces only a file that this wrote.
+void write_recipe(const PlanArguments& arguments, const RunPlan& plan) {
+  constexpr int64_t kMostBytes = int64_t{1} << 24;
+  const std::string& path = arguments.output;
+  if (std::filesystem::exists(path) && !read_file(path, kMostBytes).starts_with(kWritten))
+    throw UserError("--output {}: exists and is not from trireme plan; give another name", path);
+  const Settings recipe = arguments.recipe.resolve({}, Validation::by_the_caller).settings;
+  ResolvedRecipe best = arguments.recipe.resolve(overrides_of(plan.request.settings, recipe));
+  for (const char* key : {"batch_size", "micro_batch_size"}) best.tree.remove(key);  // LitGPT's; the model's own say the same
+  best.tree.set("model.global_batch_size", Tree(plan.request.settings.model.global_batch_size));
+  best.tree.set("model.micro_batch_size", Tree(plan.request.settings.model.micro_batch_size));
+  const std::string text = fmt::format("{}{} on {} of {}, {} per step\n{}", kWritten, arguments.recipe.recipe,
+                                       plural(plan.request.settings.ranks(), "GPU"), plan.request.platform.name,
+                                       format_seconds(plan.step.total), write_yaml(best.tree));
+  atomic_write(path, bytes_of(text));
+}
+
+nlohmann::ordered_json json_of(const std::vector<NodeSearch>& searches) {
+  int64_t tried = 0, too_large = 0;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const NodeSearch& search : searches) {
+    tried += search.found.tried, too_large += search.found.too_large;
+    for (const RunPlan& plan : search.found.best) {
       rows.push_back(layout_json(plan));
-      rows.back()["overrides"] = overrides_of(plan.request.settings, request.settings);
+      rows.back()["overrides"] = overrides_of(plan.request.settings, search.request.settings);
     }
-    print_json(nlohmann::ordered_json{{"tried", search.tried}, {"too_large", search.too_large}, {"best", rows}});
+  }
+  return {{"tried", tried}, {"too_large", too_large}, {"best", rows}};
+}
+
+std::string text_of(const std::vector<NodeSearch>& searches) {
+  std::string text;
+  for (const NodeSearch& search : searches) {
+    text += fmt::format("{} timed on {} of {}; {} faster do not fit\n", plural(search.found.tried, "layout"),
+                        plural(search.request.settings.ranks(), "GPU"), search.request.platform.name, search.found.too_large);
+  }
+  text += layout_head(searches.front().request) + "\n";
+  for (const NodeSearch& search : searches)
+    for (const RunPlan& plan : search.found.best) text += layout_row(plan) + "\n";
+  return text;
+}
+
+void print_search(const PlanArguments& arguments) {
+  if (arguments.target_days > 0 && arguments.tokens.empty())
+    throw UserError("--target-days {:g} needs --tokens, such as --tokens 300B", arguments.target_days);
+  const std::vector<NodeSearch> searches = search_nodes(arguments);
+  const NodeSearch& winner = winner_of(searches, arguments);
+  const RunPlan& plan = winner.found.best.front();
+  if (!arguments.output.empty()) write_recipe(arguments, plan);
+  const std::vector<std::string> overrides = overrides_of(plan.request.settings, winner.request.settings);
+  if (arguments.json) {
+    nlohmann::ordered_json json = json_of(searches);
+    json["winner"] = layout_json(plan);
+    json["winner"]["overrides"] = overrides;
+    print_json(json);
     return;
   }
-  fmt::print("{} timed on {} of {}; {} faster ones do not fit\n{}\n", plural(search.tried, "layout"),
-             plural(request.settings.ranks(), "GPU"), request.platform.name, search.too_large, layout_head(request));
-  for (const RunPlan& plan : search.best) fmt::print("{}\n", layout_row(plan));
-  std::string command = fmt::format("trireme plan {} --cluster {} --nodes {}", arguments.recipe.text(), request.platform.name,
-                                    request.settings.trainer.num_nodes);
-  for (const std::string& change : overrides_of(search.best.front().request.settings, request.settings)) command += " " + change;
-  fmt::print("\nthe first: {}\n", command);
+  std::string command = fmt::format("trireme plan {} --cluster {} --nodes {}", arguments.recipe.text(),
+                                    arguments.cluster.empty() ? plan.request.platform.name : arguments.cluster,
+                                    plan.request.settings.trainer.num_nodes);
+  for (const std::string& change : arguments.changes) command += " --set " + change;
+  for (const std::string& change : overrides) command += " " + change;
+  fmt::print("{}\n{}: {}\n", text_of(searches), arguments.target_days > 0 ? "the fewest GPUs" : "the fastest", command);
 }
 
 void print_scaling(const PlanArguments& arguments) {
-  const PlanRequest request = request_of(arguments);
+  const PlanRequest request = request_of(arguments, 0);
   validate_recipe(request.settings);
   const ScalingCurves curves = scaling_curves(request, counts_from_text(arguments.scale, "--scale"));
   const std::string& recipe = arguments.recipe.recipe;
@@ -135,13 +254,24 @@ void print_calibration(const PlanArguments& arguments) {
   fmt::print("{}", report_of(calibration));
 }
 
+// Options that only another one gives a meaning.
+void require_use(const PlanArguments& arguments) {
+  if (!arguments.output.empty() && !arguments.search && arguments.calibrate.empty())
+    throw UserError("--output {} needs --search or --calibrate", arguments.output);
+  if (!arguments.search && !arguments.vary.empty()) throw UserError("--vary needs --search");
+  if (!arguments.search && arguments.target_days > 0) throw UserError("--target-days {:g} needs --search", arguments.target_days);
+}
+
 void add_options(CLI::App& command, PlanArguments& arguments) {
   arguments.recipe.add_to(command);
   command.add_option("--cluster", arguments.cluster,
                      "a shipped platform, such as a3-mega or dgx-h100, or the path of a YAML file like those in hardware; if not "
                      "given, one with the GPU in the recipe's name");
-  command.add_option("--nodes", arguments.nodes, "nodes of the cluster; if not given, the recipe's")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command.add_option("--nodes", arguments.nodes,
+                     "nodes of the cluster; if not given, the recipe's; with --search also several, such as 8,16,...,128");
+  command.add_option("--memory", arguments.memory, "use only so much memory of each GPU, such as 70GB or 64GiB");
+  command.add_option("--set", arguments.changes,
+                     "change a value of the cluster's or the GPU's file, such as network_bandwidth=2x or oversubscription=1");
   command
       .add_option("--profile", arguments.profile, "the software that runs, one of profiles or the path of a YAML file like them")
       ->capture_default_str();
@@ -151,9 +281,17 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--html", arguments.html,
                      "write a page with the timeline of every stage, where the time goes, and the memory");
   command.add_flag("--search", arguments.search, "time all layouts and print the fastest that fit");
-  command.add_option("--best", arguments.best, "how many layouts --search prints")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  command
+      .add_option("--vary", arguments.vary,
+                  "what else --search tries: fp8 (with and without), sharding (of the optimizer's state)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp8", "sharding"}));
+  command
+      .add_option("--target-days", arguments.target_days,
+                  "with --search and --tokens: the fewest GPUs that take at most so many days")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--best", arguments.best, "how many layouts --search prints: 5, or 1 for each of several --nodes")
+      ->check(CLI::Range(1, 1000));
   CLI::Option* scale =
       command
           .add_option("--scale", arguments.scale,
@@ -165,7 +303,8 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--rounds", arguments.rounds, "rounds of the fit over profiles and GPUs")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  command.add_option("--output", arguments.output, "folder for the profiles and GPUs with fitted constants");
+  command.add_option("--output", arguments.output,
+                     "of --search: the recipe file of the winner; of --calibrate: a folder for profiles and GPUs");
   command.add_flag("--json", arguments.json, "print JSON");
 }
 
@@ -180,9 +319,11 @@ void add_plan_command(CLI::App& app, int& status) {
                          "           trireme plan gpt3/5b --cluster a3-mega --nodes 32 --tokens 300B\n"
                          "           trireme plan gpt3/175b --html plan.html\n"
                          "           trireme plan gpt3/5b --cluster dgx-a100 --nodes 8 --search\n"
+                         "           trireme plan gpt3/20b --search --tokens 300B --target-days 30 --output best.yaml\n"
                          "           trireme plan gpt3/5b --cluster dgx-h100 --scale 8,...,1024 --svg scaling.svg\n");
   add_options(*command, *arguments);
   command->callback([arguments, &status] {
+    require_use(*arguments);
     if (!arguments->evaluate.empty())
       print_evaluation(*arguments);
     else if (!arguments->calibrate.empty())

@@ -186,4 +186,15 @@ LayoutSearch search_layouts(const PlanRequest& request, const SearchOptions& opt
   return search;
 }
 
+double least_days(const PlanRequest& request, const SearchOptions& options) {
+  PlanRequest fastest = request;
+  ModelSettings& model = fastest.settings.model;
+  model.tensor_model_parallel_size = model.pipeline_model_parallel_size = model.context_parallel_size = 1;
+  model.virtual_pipeline_model_parallel_size = 1;
+  model.fp8.enabled = model.fp8.enabled || (options.varies_fp8 && request.platform.gpu.fp8_tflops > 0);
+  RunPlan plan = plan_of(fastest, {}, {.total = 1});
+  plan.step.total = plan.rates.mfu(plan.tflops_per_gpu());
+  return plan.days();
+}
+
 }  // namespace trireme

@@ -23,4 +23,7 @@ struct LayoutSearch {
 // global batch, is the request's. Layouts are timed first; memory is planned from the fastest on, until enough of them fit.
 LayoutSearch search_layouts(const PlanRequest& request, const SearchOptions& options);
 
+// The days to the request's tokens if every GPU ran at its peak: no layout is faster.
+double least_days(const PlanRequest& request, const SearchOptions& options);
+
 }  // namespace trireme

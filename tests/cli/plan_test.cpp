@@ -97,6 +97,55 @@ TEST(PlanCommandTest, TheFirstLayoutOfASearchIsAPlanWithItsTime) {
   EXPECT_LE(first.at("step_s"), search.at("best").at(2).at("step_s"));
 }
 
+TEST(PlanCommandTest, TheWinnerOfASearchIsARecipe) {
+  const TemporaryFolder folder;
+  const std::string best = (folder / "best.yaml").string();
+  for (const char* recipe : {"gpt3/126m --nodes 1,...,4 --vary fp8,sharding", "pythia/160m --nodes 2"}) {
+    const nlohmann::json search = plan_json(std::string(recipe) + " --cluster dgx-h100 --search --output " + best);
+    const nlohmann::json plan = plan_json(best + " --cluster dgx-h100");
+    EXPECT_NEAR(plan.at("step_s").get<double>(), search.at("winner").at("step_s").get<double>(), 1e-9) << recipe;
+    EXPECT_EQ(plan.at("gpus"), search.at("winner").at("gpus"));
+    const ProgramResult dry_run = run_program("train " + best + " --dry-run");
+    EXPECT_EQ(dry_run.status, 0) << dry_run.output;
+  }
+}
+
+TEST(PlanCommandTest, ARecipeOfTheUserIsNotReplaced) {
+  const TemporaryFolder folder;
+  const std::string mine = (folder / "mine.yaml").string();
+  std::ofstream(mine) << "extends: gpt3/126m\n";
+  const ProgramResult result = run_program("plan " + mine + " --cluster dgx-h100 --nodes 1 --search --output " + mine);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.output.find("exists and is not from trireme plan"), std::string::npos) << result.output;
+  std::ifstream file(mine);
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line, "extends: gpt3/126m");
+}
+
+TEST(PlanCommandTest, ATargetIsReachedWithTheFewestGpus) {
+  const std::string common = "gpt3/5b --cluster dgx-h100 --search --tokens 300B --memory 60GB --target-days ";
+  const nlohmann::json search = plan_json(common + "8");
+  const nlohmann::json& winner = search.at("winner");
+  EXPECT_LE(winner.at("days").get<double>(), 8);
+  EXPECT_LE(winner.at("memory").get<double>(), 60e9);
+  for (const nlohmann::json& row : search.at("best"))
+    EXPECT_TRUE(row.at("gpus") == winner.at("gpus") || row.at("days").get<double>() > 8) << row;
+  EXPECT_GE(search.at("best").size(), 2);
+  const nlohmann::json fewer = plan_json(common + "1e6 --nodes 1,2");
+  EXPECT_EQ(fewer.at("winner").at("gpus"), 8);
+}
+
+TEST(PlanCommandTest, ChangedHardwareChangesThePrediction) {
+  const std::string common = "gpt3/20b --cluster dgx-h100 --nodes 8 ";
+  const nlohmann::json plan = plan_json(common), faster = plan_json(common + "--set network.bandwidth=2x");
+  EXPECT_LT(faster.at("parts_s").at("dp").get<double>(), 0.8 * plan.at("parts_s").at("dp").get<double>());
+  EXPECT_EQ(faster.at("parts_s").at("tp"), plan.at("parts_s").at("tp"));
+  const nlohmann::json slower = plan_json(common + "--set bf16_tflops=0.5x --set memory_gib=40");
+  EXPECT_GT(slower.at("parts_s").at("compute").get<double>(), 1.5 * plan.at("parts_s").at("compute").get<double>());
+  EXPECT_EQ(slower.at("memory").at("gpu_memory").get<int64_t>(), int64_t{40} << 30);
+}
+
 TEST(PlanCommandTest, ScaleFindsTheFastestLayoutAtEachNumberOfGpus) {
   const TemporaryFolder folder;
   const std::string svg = (folder / "scaling.svg").string();
@@ -123,6 +172,20 @@ TEST(PlanCommandTest, MistakesAreAnsweredInOneLine) {
       {"gpt3/5b --cluster dgx-h100 --scale 8,...,100", "--scale 8,...,100: ... doubles, and 64 doubled is not 100"},
       {"gpt3/5b --cluster dgx-h100 --scale 8,12", "12 GPUs are not whole nodes of dgx-h100, which have 8; use 8 or 16"},
       {"gpt3/126m --cluster dgx-h100 --scale 1 --svg /missing/a.svg", "/missing/a.svg"},
+      {"gpt3/5b --nodes 1,2", "--nodes 1,2: several numbers of nodes need --search"},
+      {"gpt3/5b --nodes 0", "--nodes 0: expected numbers from 1"},
+      {"gpt3/5b --memory 80", "--memory 80: expected an amount such as 80GB"},
+      {"gpt3/5b --memory 800GB", "h100-80 has 79.65 GiB"},
+      {"gpt3/5b --target-days 3 --search", "--target-days 3 needs --tokens"},
+      {"gpt3/5b --target-days 3", "--target-days 3 needs --search"},
+      {"gpt3/5b --cluster dgx-h100 --tokens 300B --target-days 1 --search --nodes 1", "not reached, 8 GPUs take"},
+      {"gpt3/5b --vary fp8", "--vary needs --search"},
+      {"gpt3/5b --output best.yaml", "needs --search or --calibrate"},
+      {"gpt3/5b --set network.width=2x", "network_width is not a key of the cluster or the GPU; use gpus_per_node"},
+      {"gpt3/5b --set network.bandwidth=2y", "expected a number above 0, or a factor such as network_bandwidth=2x"},
+      {"gpt3/5b --set network_bandwidth", "expected a number above 0"},
+      {"gpt3/5b --set nvlink_domain=1.5", "is not a whole number of GPUs"},
+      {"gpt3/5b --set nvlink_share=2x", "is a share; give at most 1"},
       {"--evaluate missing.csv", "missing.csv"},
   };
   for (const auto& [arguments, answer] : cases) {

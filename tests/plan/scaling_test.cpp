@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "config/recipe.h"
 #include "plan/layout_search.h"
@@ -62,6 +64,30 @@ TEST(ScalingTest, APointThatNothingFitsIsLeftOutOfThePicture) {
   size_t circles = 0;
   for (size_t at = svg.find("<circle"); at != std::string::npos; at = svg.find("<circle", at + 1)) ++circles;
   EXPECT_EQ(circles, 4);  // one of each curve in each panel
+}
+
+TEST(LayoutSearchTest, TriesFp8AndShardingWhereAsked) {
+  const auto variants = [](const std::string& cluster, bool varies) {
+    const PlanRequest request =
+        request_for("gpt3/126m", cluster, {"trainer.num_nodes=1", "trainer.devices=2", "model.global_batch_size=4"});
+    std::set<std::pair<bool, bool>> found;
+    for (const RunPlan& plan : search_layouts(request, {.count = 1000, .varies_fp8 = varies, .varies_shards = varies}).best)
+      found.insert({plan.request.settings.model.fp8.enabled, plan.request.settings.model.optim.is_distributed()});
+    return found;
+  };
+  using Variants = std::set<std::pair<bool, bool>>;
+  EXPECT_EQ(variants("dgx-h100", false), (Variants{{false, true}}));
+  EXPECT_EQ(variants("dgx-h100", true), (Variants{{false, false}, {false, true}, {true, false}, {true, true}}));
+  EXPECT_EQ(variants("dgx-a100", true), (Variants{{false, false}, {false, true}}));
+}
+
+TEST(LayoutSearchTest, NoLayoutIsFasterThanTheLeastDays) {
+  PlanRequest request = request_for("gpt3/5b", "dgx-h100");
+  request.tokens = 300e9;
+  const RunPlan fastest = search_layouts(request, {.count = 1}).best.front();
+  const double least = least_days(request, {});
+  EXPECT_NEAR(least / fastest.days(), fastest.rates.mfu(fastest.tflops_per_gpu()), 1e-9);
+  EXPECT_NEAR(least_days(request, {.varies_fp8 = true}) / least, 989.0 / 1979, 1e-9);
 }
 
 TEST(LayoutSearchTest, TheMemoryOfAShortStepIsThatOfTheWholeStep) {
