@@ -22,6 +22,7 @@
 #include "plan/plan_page.h"
 #include "plan/run_plan.h"
 #include "plan/scaling_chart.h"
+#include "plan/usual_cluster.h"
 
 namespace trireme {
 namespace {
@@ -42,16 +43,9 @@ struct PlanArguments {
   bool json = false;
 };
 
-// The platform of the GPU in the recipe's name.
-std::string usual_cluster(const RecipeArguments& recipe) {
-  const std::string gpu(recipe.gpu_kind().name);
-  for (const char* name : {"dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72", "dgx-a100", "aws-p4d"})
-    if (load_platform(name).gpu.name == gpu) return name;
-  throw UserError("--cluster is missing: no shipped cluster has the GPU {} of the recipe", gpu);
-}
-
 Platform platform_of(const PlanArguments& arguments) {
-  Platform platform = load_platform(arguments.cluster.empty() ? usual_cluster(arguments.recipe) : arguments.cluster);
+  Platform platform =
+      load_platform(arguments.cluster.empty() ? usual_cluster(arguments.recipe.gpu_kind().name) : arguments.cluster);
   for (const std::string& change : arguments.changes) change_platform(platform, change);
   if (arguments.memory.empty()) return platform;
   const double memory = gib_from_text(arguments.memory, "--memory");

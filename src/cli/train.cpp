@@ -20,6 +20,8 @@
 #include "config/yaml.h"
 #include "data/open/data_fingerprint.h"
 #include "data/open/open_dataset.h"
+#include "plan/run_plan.h"
+#include "plan/usual_cluster.h"
 #include "train/fit.h"
 #include "train/run_size.h"
 #include "train/target_plan.h"
@@ -38,6 +40,8 @@ struct TrainArguments {
   bool benchmark = false;
   bool mllog = false;
   bool json = false;
+  bool plan = false;
+  std::string cluster;
 };
 
 // Appends the model's settings under their names in log files: cfg/optim/lr.
@@ -127,9 +131,10 @@ std::string command_of(const World& world, const TrainArguments& arguments) {
 
 // Returns the options that change what a rank does, by name.
 std::vector<std::pair<std::string, bool>> options_of(const TrainArguments& arguments) {
-  return {{"--resume", arguments.resume},       {"--changed", arguments.changed},     {"--dry-run", arguments.dry_run},
-          {"--benchmark", arguments.benchmark}, {"--trace-ops", arguments.trace_ops}, {"--tune", arguments.tune},
-          {"--mllog", arguments.mllog}};
+  return {{"--resume", arguments.resume},       {"--changed", arguments.changed},
+          {"--dry-run", arguments.dry_run},     {"--benchmark", arguments.benchmark},
+          {"--trace-ops", arguments.trace_ops}, {"--tune", arguments.tune},
+          {"--mllog", arguments.mllog},         {"--plan", arguments.plan}};
 }
 
 // Returns the rendezvous terms: the timeout, and the facts that must be equal on all ranks. An invalid request has no facts; its
@@ -167,6 +172,28 @@ ResolvedRecipe training_recipe(const World& world, const TrainArguments& argumen
   return recipe;
 }
 
+// The platform to predict for: the one that was named, else one with the GPU that was named, else with the one that is there.
+std::string cluster_for(const TrainArguments& arguments, const std::string& device) {
+  if (!arguments.cluster.empty()) return arguments.cluster;
+  if (!arguments.recipe.gpu.empty()) return usual_cluster(arguments.recipe.gpu_kind().name);
+  if (const std::optional<std::string> cluster = usual_cluster_of_device(device)) return *cluster;
+  throw UserError("--plan: nothing is known of {}; name a platform or the path of a hardware file with --cluster",
+                  device.empty() ? "this CPU" : device);
+}
+
+// What `trireme plan` says of a step.
+StepPrediction predict_step(const Settings& settings, const std::string& cluster) {
+  const PlanRequest request{
+      .settings = settings, .platform = load_platform(cluster), .software = load_software_profile("trireme")};
+  const StepTime step = step_of(request);
+  StepPrediction prediction{.on = fmt::format("{} ({})", request.platform.name, request.platform.gpu.name),
+                            .seconds = step.total,
+                            .parts = {},
+                            .parts_text = parts_text(step)};
+  for (const StepPart& part : kStepParts) prediction.parts.emplace_back(part.name, step.*part.seconds);
+  return prediction;
+}
+
 std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& arguments) {
   ResolvedRecipe recipe = training_recipe(world, arguments);
   Settings& settings = recipe.settings;
@@ -175,6 +202,11 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
   require_fit(settings, there);
   require_runnable(settings, world.size());
   world.set_timeout(std::chrono::seconds(settings.trainer.rank_timeout));
+  std::function<StepPrediction(const std::string&)> predict;
+  if (arguments.plan)
+    predict = [&arguments, settings](const std::string& device) {
+      return predict_step(settings, cluster_for(arguments, device));
+    };
   return std::make_unique<Trainer>(
       RunRequest{.settings = settings,
                  .settings_text = to_yaml(settings),
@@ -189,7 +221,8 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
                  .purpose = arguments.benchmark ? RunPurpose::benchmark : RunPurpose::training,
                  .changed_settings = arguments.changed ? ChangedSettings::accepted : ChangedSettings::refused,
                  .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
-                 .report_format = arguments.json ? ReportFormat::json : ReportFormat::text},
+                 .report_format = arguments.json ? ReportFormat::json : ReportFormat::text,
+                 .predict = predict},
       world);
 }
 
@@ -211,17 +244,22 @@ void print_target_plan(const World& world, const TrainArguments& arguments, cons
   const ResolvedRecipe recipe = training_recipe(world, arguments);
   const Settings& settings = recipe.settings;
   const TargetPlan run = plan_for_target(settings, arguments.recipe.gpu_kind());
+  std::optional<StepPrediction> prediction;
+  if (arguments.plan)
+    prediction = predict_step(settings, arguments.cluster.empty() ? usual_cluster(run.gpu.name) : arguments.cluster);
   if (world.rank() != 0) return;
   if (arguments.json) {
-    print_json(
-        nlohmann::ordered_json{{"recipe", arguments.recipe.recipe},
-                               {"ranks", settings.ranks()},
-                               {"memory", json_of(run)},
-                               {"here", obstacle.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(obstacle)}});
+    nlohmann::ordered_json json{{"recipe", arguments.recipe.recipe},
+                                {"ranks", settings.ranks()},
+                                {"memory", json_of(run)},
+                                {"here", obstacle.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(obstacle)}};
+    if (prediction) json["plan"] = prediction->json(0);
+    print_json(json);
     return;
   }
   fmt::print("layout  {}{}\n{}\n", settings.ranks() == 1 ? "" : fmt::format("{} ranks: ", settings.ranks()),
              layout_text(settings), text_of(run, settings));
+  if (prediction) fmt::print("plan    {}\n", prediction->text());
   for (const std::string& line : recipe.notices(arguments.recipe.detail())) fmt::print("{}\n", line);
   if (!obstacle.empty()) fmt::print("here    {}\n", obstacle);
 }
@@ -285,6 +323,13 @@ void add_train_command(CLI::App& app, int& status) {
   command->add_flag("--benchmark", arguments->benchmark,
                     "measure the speed: mock data, no validation, no checkpoints, at most 50 steps unless trainer.max_steps is "
                     "given; ends with a table and benchmark.json");
+  CLI::Option* plan = command->add_flag("--plan", arguments->plan,
+                                        "say how long a step should take, as trireme plan does, and at the end how long it took");
+  command
+      ->add_option(
+          "--cluster", arguments->cluster,
+          "with --plan: the platform to predict for, or the path of a hardware file; else one with the GPU that is there")
+      ->needs(plan);
   command->add_flag("--mllog", arguments->mllog, "also write mllog.txt, the log lines of MLPerf");
   command->add_flag("--json", arguments->json, "print the summary at the end as JSON; with --dry-run the memory plan");
   command->add_flag("--trace-ops", arguments->trace_ops,

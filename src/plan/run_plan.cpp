@@ -22,17 +22,6 @@ DevicePeak peak_of(const PlanRequest& request) {
   return {fmt::format("{}, {} dense", gpu.name, is_fp8 ? "fp8" : "bf16"), is_fp8 ? gpu.fp8_tflops : gpu.bf16_tflops};
 }
 
-std::string overlap_text(const StepTime& step) {
-  std::string text;
-  for (const StepPart& part : kStepParts) {
-    const double seconds = step.*part.seconds;
-    if (seconds < 0.0005 * step.total) continue;
-    text += fmt::format("{}{} {} ({:.1f}%)", text.empty() ? "" : ", ", part.label, format_seconds(seconds),
-                        100 * seconds / step.total);
-  }
-  return text;
-}
-
 std::string software_text(const SoftwareProfile& software) {
   if (software.shares.empty()) return fmt::format("software profile {}", software.name);
   return fmt::format("software profile {}, with {}constants of {}", software.name, software.fitted.empty() ? "" : "other ",
@@ -69,6 +58,11 @@ void require_number_format(const PlanRequest& request) {
     throw UserError("model.fp8=true: {} has no FP8; use model.fp8=false or another --cluster", gpu.name);
 }
 
+StepTime step_of(const PlanRequest& request) {
+  require_number_format(request);
+  return step_time(case_of(request), request.platform, request.software);
+}
+
 RunPlan plan_of(const PlanRequest& request, TargetPlan memory, const StepTime& step) {
   RunPlan plan{.request = request, .memory = std::move(memory), .step = step};
   plan.rates = {.formula = FlopsFormula::full,
@@ -79,9 +73,19 @@ RunPlan plan_of(const PlanRequest& request, TargetPlan memory, const StepTime& s
 }
 
 RunPlan plan_run(const PlanRequest& request) {
-  require_number_format(request);
-  return plan_of(request, plan_for_target(request.settings, gpu_kind_of(request.platform)),
-                 step_time(case_of(request), request.platform, request.software));
+  const StepTime step = step_of(request);
+  return plan_of(request, plan_for_target(request.settings, gpu_kind_of(request.platform)), step);
+}
+
+std::string parts_text(const StepTime& step) {
+  std::string text;
+  for (const StepPart& part : kStepParts) {
+    const double seconds = step.*part.seconds;
+    if (seconds < 0.0005 * step.total) continue;
+    text += fmt::format("{}{} {} ({:.1f}%)", text.empty() ? "" : ", ", part.label, format_seconds(seconds),
+                        100 * seconds / step.total);
+  }
+  return text;
 }
 
 std::string text_of(const RunPlan& plan, const std::string& name) {
@@ -91,7 +95,7 @@ std::string text_of(const RunPlan& plan, const std::string& name) {
   std::string text = fmt::format("run     {} on {}: {} of {}, {}\n", name, plan.request.platform.name, plural(ranks, "GPU"),
                                  plan.request.platform.gpu.name, layout_text(settings));
   text += text_of(plan.memory, settings) + "\n";
-  text += fmt::format("step    {}: {}\n", format_seconds(plan.step.total), overlap_text(plan.step));
+  text += fmt::format("step    {}: {}\n", format_seconds(plan.step.total), parts_text(plan.step));
   text += fmt::format("rate    {} tokens/s, {:.1f} per GPU, {:.1f} TFLOP/s per GPU, MFU {:.1f}%\n",
                       format_count(plan.tokens_per_second()), plan.tokens_per_second() / static_cast<double>(ranks), tflops,
                       100 * plan.rates.mfu(tflops));

@@ -56,6 +56,9 @@ GpuKind gpu_kind_of(const Platform& platform);
 // Throws a UserError if the GPU cannot compute in the recipe's number format.
 void require_number_format(const PlanRequest& request);
 
+StepTime step_of(const PlanRequest& request);
+std::string parts_text(const StepTime& step);  // "compute 1.2 s (90.1%), ..."
+
 // Several lines for a terminal. `name` is the recipe's.
 std::string text_of(const RunPlan& plan, const std::string& name);
 nlohmann::ordered_json json_of(const RunPlan& plan, const std::string& name);

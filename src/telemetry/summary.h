@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "telemetry/flops.h"
+#include "telemetry/step_prediction.h"
 #include "telemetry/step_record.h"
 
 namespace trireme {
@@ -36,6 +37,7 @@ struct RunEnd {
   std::vector<RankEnd> ranks;    // all ranks
   std::vector<Place> places;     // checkpoint, logs, ...
   std::string next_command;      // the suggested next command
+  std::optional<StepPrediction> prediction = {};
 };
 
 struct Summary {

@@ -84,6 +84,7 @@ std::string Summary::text() const {
   line("done", result_text(*this));
   line("speed", speed_text(*this));
   if (averaged > 0) line("rates", rates_text(*this));
+  if (end.prediction) line("plan", end.prediction->text(averaged > 0 ? median_seconds : 0));
   if (end.memory_announced > 0 || most_memory() > 0) line("memory", memory_text(*this));
   line("files", places_text(end));
   line("next", end.next_command);
@@ -130,6 +131,7 @@ nlohmann::ordered_json Summary::json() const {
   json["peak_tflops_per_device"] = rates.peak.tflops > 0 ? nlohmann::ordered_json(rates.peak.tflops) : nullptr;
   json["peak_name"] = rates.peak.name;
 
+  if (end.prediction) json["plan"] = end.prediction->json(averaged > 0 ? median_seconds : 0);
   json["memory_announced_bytes"] = end.memory_announced;
   json["memory_measured_bytes"] = most_memory();
   json["places"] = nlohmann::ordered_json::object();

@@ -80,6 +80,7 @@ void announce(const RunSetup& setup, RunLogs& logs) {
   if (const std::string text = setup.machine.communication_text(); !text.empty()) logs.say("comm    " + text);
   logs.say(memory_table(setup.plan, setup.other_memory));
   logs.say("rates   " + setup.rates.description());
+  if (setup.prediction) logs.say("plan    " + setup.prediction->text());
   for (const std::string& line : setup.request.notices) logs.say(line);
   if (setup.restored)
     logs.say(fmt::format("weights {}, unless the run has a checkpoint of its own", setup.restored->folder.string()));

@@ -150,6 +150,7 @@ void RunLogs::gather_ranks(RunEnd& end) const {
 RunEnd RunLogs::run_end(RunOutcome outcome, const RunState& state) const {
   const ExpManagerSettings& logs = setup_.settings.exp_manager;
   RunEnd end{.ranks = {}, .places = {}, .next_command = next_command(outcome, state)};
+  end.prediction = setup_.prediction;
   gather_ranks(end);
   end.places.push_back({"run", setup_.folder.path().string()});
   if (setup_.request.purpose == RunPurpose::benchmark)

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "config/settings.h"
 #include "telemetry/dllogger.h"
+#include "telemetry/step_prediction.h"
 
 namespace trireme {
 
@@ -32,6 +34,8 @@ struct RunRequest {
   ChangedSettings changed_settings = ChangedSettings::refused;
   Mllog mllog = Mllog::no;                          // whether MLPerf's log lines are written
   ReportFormat report_format = ReportFormat::text;  // of what is printed at the end
+  // If the user asks how long a step should take: answers for the device of that name, which is empty for CPUs.
+  std::function<StepPrediction(const std::string& device)> predict = nullptr;
 };
 
 }  // namespace trireme

@@ -54,6 +54,7 @@ RunSetup::RunSetup(RunRequest asked, World& ranks)
             .devices = ceil_div(mesh.size(), machine.ranks_per_device()),
             .peak = peak_of(machine.backend(), settings),
             .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model), FlopsFormula::causal)},
+      prediction(request.predict ? std::optional(request.predict(machine.backend().device_name())) : std::nullopt),
       folder(choose_folder()) {
   require_device(model, backend);
   if (request.tune_gemms == TuneGemms::yes) start_tuning();

@@ -49,6 +49,7 @@ struct RunSetup {
   Mesh mesh;
   Agreement agreement;
   RateBasis rates;
+  std::optional<StepPrediction> prediction;
   RunFolder folder;
   std::optional<StoredCheckpoint> restored;  // model.restore_from_path
   MemoryPlan plan;

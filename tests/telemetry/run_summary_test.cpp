@@ -73,6 +73,21 @@ TEST(Summary, Text) {
       "next    trireme generate runs/demo\n");
 }
 
+TEST(Summary, PutsThePredictionBesideTheMedian) {
+  SummarySink sink(kRates, 3);
+  RunEnd end;
+  end.prediction = {.on = "mars", .seconds = 1.8, .parts = {{"compute", 1.5}, {"bubble", 0.3}}, .parts_text = "compute 1.5 s"};
+  EXPECT_EQ(end.prediction->text(), "a step takes 1.80 s on mars: compute 1.5 s");
+  EXPECT_NE(sink.summary(end).text().find("plan    predicted 1.80 s per step; no step was measured\n"), std::string::npos);
+  EXPECT_TRUE(sink.summary(end).json().at("plan").at("measured_s").is_null());
+  for (const double seconds : {1.0, 2.0, 9.0}) sink.step(timed(std::llround(seconds), seconds));
+  EXPECT_NE(sink.summary(end).text().find("plan    predicted 1.80 s per step, measured 2.00 s: -10.0%\n"), std::string::npos);
+  const auto plan = sink.summary(end).json().at("plan");
+  EXPECT_EQ(plan.at("parts_s").at("bubble"), 0.3);
+  EXPECT_EQ(plan.at("measured_s"), 2.0);
+  EXPECT_NEAR(plan.at("error_pct").get<double>(), -10, 1e-9);
+}
+
 TEST(Summary, ARunWithNothingToAverageSaysSo) {
   SummarySink sink(kRates, 1);
   StepRecord record = timed(0, 1);
