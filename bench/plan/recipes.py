@@ -31,8 +31,8 @@ MEASURED = [
 
 PAGE = '''# The shipped recipes, planned
 
-What [`trireme plan`](plan.md) predicts for every shipped recipe on the cluster that it is made for. This page is the output of
-`bench/plan/recipes.py`; a test compares it with what the program says.
+What [`trireme plan`](plan.md) predicts for every shipped recipe on the cluster that it is made for. This page is the
+output of `bench/plan/recipes.py`; a test compares it with what the program says.
 
 {recipes}
 
@@ -40,19 +40,21 @@ What [`trireme plan`](plan.md) predicts for every shipped recipe on the cluster 
 - TFLOP/s are per GPU, MFU is of the peak in bf16, or in fp8 where the recipe has FP8 GEMMs.
 - The software is this program; its runs on a cluster have not been measured.
 - The cluster is `dgx-h100` where the recipe is not made for another.
-- Pythia's 6.9b and 12b are LitGPT's for GPUs that share the weights, which this program does not do: they need larger GPUs.
+- Pythia's 6.9b and 12b are LitGPT's for GPUs that share the weights, which this program does not do: they need larger
+  GPUs.
 - `demo` is made for a CPU and has no row.
 
 ## Beside measured steps
 
-Where others published the step time of a recipe's model, layout and batch, or this program was measured: `predicted` is with the
-profile of the software that ran, `as trireme` with this program's.
+Where others published the step time of a recipe's model, layout and batch, or this program was measured: `predicted`
+is with the profile of the software that ran, `as trireme` with this program's.
 
 {measured}
 
-- The rows of Azure, MLPerf and this program are among those that the constants were [fitted](../bench/plan/README.md) to.
-- Azure published neither layout nor batch; both are inferred, and so is the recompute that the fit assumed, which is full. The
-  recipes recompute less.
+- The rows of Azure, MLPerf and this program are among those that the constants were [fitted](../bench/plan/README.md)
+  to.
+- Azure published neither layout nor batch; both are inferred, and so is the recompute that the fit assumed, which is
+  full. The recipes recompute less.
 '''
 
 
