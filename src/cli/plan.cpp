@@ -264,8 +264,11 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--nodes", arguments.nodes,
                      "nodes of the cluster; if not given, the recipe's; with --search also several, such as 8,16,...,128");
   command.add_option("--memory", arguments.memory, "use only so much memory of each GPU, such as 70GB or 64GiB");
-  command.add_option("--set", arguments.changes,
-                     "change a value of the cluster's or the GPU's file, such as network_bandwidth=2x or oversubscription=1");
+  command
+      .add_option("--set", arguments.changes,
+                  "change a value of the cluster's or the GPU's file, such as network_bandwidth=2x or oversubscription=1; can be "
+                  "given several times")
+      ->allow_extra_args(false);
   command
       .add_option("--profile", arguments.profile, "the software that runs, one of profiles or the path of a YAML file like them")
       ->capture_default_str();
@@ -279,6 +282,7 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
       .add_option("--vary", arguments.vary,
                   "what else --search tries: fp8 (with and without), sharding (of the optimizer's state)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"fp8", "sharding"}));
   command
       .add_option("--target-days", arguments.target_days,
@@ -290,7 +294,8 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
       command
           .add_option("--scale", arguments.scale,
                       "numbers of GPUs, such as 8,16,24 or 8,...,1024, where ... doubles: print how the speed grows with them")
-          ->excludes("--nodes");
+          ->excludes("--nodes")
+          ->excludes("--search");
   command.add_option("--svg", arguments.svg, "write the curves of --scale as a picture")->needs(scale);
   command.add_option("--evaluate", arguments.evaluate, "a CSV file of measured runs: print how far the predictions are off");
   command.add_option("--calibrate", arguments.calibrate, "a CSV file of measured runs: fit the planner's constants to it");

@@ -137,8 +137,8 @@ TEST(PlanCommandTest, ATargetIsReachedWithTheFewestGpus) {
 }
 
 TEST(PlanCommandTest, ChangedHardwareChangesThePrediction) {
-  const std::string common = "gpt3/20b --cluster dgx-h100 --nodes 8 ";
-  const nlohmann::json plan = plan_json(common), faster = plan_json(common + "--set network.bandwidth=2x");
+  const std::string common = "--cluster dgx-h100 --nodes 8 gpt3/20b ";
+  const nlohmann::json plan = plan_json(common), faster = plan_json("--set network.bandwidth=2x " + common);
   EXPECT_LT(faster.at("parts_s").at("dp").get<double>(), 0.8 * plan.at("parts_s").at("dp").get<double>());
   EXPECT_EQ(faster.at("parts_s").at("tp"), plan.at("parts_s").at("tp"));
   const nlohmann::json slower = plan_json(common + "--set bf16_tflops=0.5x --set memory_gib=40");
@@ -172,6 +172,7 @@ TEST(PlanCommandTest, MistakesAreAnsweredInOneLine) {
       {"gpt3/5b --cluster dgx-h100 --scale 8,...,100", "--scale 8,...,100: ... doubles, and 64 doubled is not 100"},
       {"gpt3/5b --cluster dgx-h100 --scale 8,12", "12 GPUs are not whole nodes of dgx-h100, which have 8; use 8 or 16"},
       {"gpt3/126m --cluster dgx-h100 --scale 1 --svg /missing/a.svg", "/missing/a.svg"},
+      {"gpt3/5b --scale 8 --search", "--search excludes --scale"},
       {"gpt3/5b --nodes 1,2", "--nodes 1,2: several numbers of nodes need --search"},
       {"gpt3/5b --nodes 0", "--nodes 0: expected numbers from 1"},
       {"gpt3/5b --memory 80", "--memory 80: expected an amount such as 80GB"},
