@@ -321,6 +321,10 @@ void add_plan_command(CLI::App& app, int& status) {
                          "           trireme plan gpt3/20b --search --tokens 300B --target-days 30 --output best.yaml\n"
                          "           trireme plan gpt3/5b --cluster dgx-h100 --scale 8,...,1024 --svg scaling.svg\n");
   add_options(*command, *arguments);
+  // Pictures of one plan, where there are several or none.
+  for (const char* picture : {"--trace", "--html"})
+    for (const char* several : {"--search", "--scale", "--evaluate", "--calibrate"})
+      command->get_option(picture)->excludes(several);
   command->callback([arguments, &status] {
     require_use(*arguments);
     if (!arguments->evaluate.empty())

@@ -173,6 +173,7 @@ TEST(PlanCommandTest, MistakesAreAnsweredInOneLine) {
       {"gpt3/5b --cluster dgx-h100 --scale 8,12", "12 GPUs are not whole nodes of dgx-h100, which have 8; use 8 or 16"},
       {"gpt3/126m --cluster dgx-h100 --scale 1 --svg /missing/a.svg", "/missing/a.svg"},
       {"gpt3/5b --scale 8 --search", "--search excludes --scale"},
+      {"gpt3/5b --search --html plan.html", " excludes "},
       {"gpt3/5b --nodes 1,2", "--nodes 1,2: several numbers of nodes need --search"},
       {"gpt3/5b --nodes 0", "--nodes 0: expected numbers from 1"},
       {"gpt3/5b --memory 80", "--memory 80: expected an amount such as 80GB"},
