@@ -1,5 +1,5 @@
-// The page of `trireme plan --html`: one self-contained HTML file with the timeline of all pipeline stages, where the time of a step
-// goes, and the memory by kind and over the step.
+// The page of `trireme plan --html`: one self-contained HTML file with the timeline of all pipeline stages, where the time of a
+// step goes, and the memory by kind and over the step.
 #pragma once
 
 #include <string>
