@@ -9,19 +9,20 @@ namespace trireme {
 namespace {
 
 using Request = MpiCalls::Request;
-static_assert(sizeof(MPI_Request) <= sizeof(Request));
+constexpr size_t kRequestBytes = sizeof(MPI_Request);
+static_assert(kRequestBytes <= sizeof(Request));
 
 MPI_Comm communicator = MPI_COMM_NULL;
 
 Request packed(MPI_Request request) {
   Request out = 0;
-  std::memcpy(&out, &request, sizeof(request));
+  std::memcpy(&out, &request, kRequestBytes);
   return out;
 }
 
 MPI_Request unpacked(Request request) {
   MPI_Request out;
-  std::memcpy(&out, &request, sizeof(out));
+  std::memcpy(&out, &request, kRequestBytes);
   return out;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <ranges>
+#include <numeric>
 
 #include "backend/cuda_module.h"
 #include "base/error.h"
@@ -198,9 +198,11 @@ class Planner {
     overrides.push_back(fmt::format("++trainer.devices={}", size_.ranks));
     overrides.push_back(fmt::format("++exp_manager.explicit_log_dir={}", job.run_folder.string()));
     if (options().nsys) overrides.emplace_back("++model.nsys_profile.enabled=true");
-    if (profiles_first_node() && !overridden_count(overrides, "model.nsys_profile.ranks"))
-      overrides.push_back(
-          fmt::format("++model.nsys_profile.ranks=[{}]", fmt::join(std::views::iota(int64_t{0}, size_.ranks), ",")));
+    if (profiles_first_node() && !overridden_count(overrides, "model.nsys_profile.ranks")) {
+      std::vector<int64_t> ranks(static_cast<size_t>(size_.ranks));
+      std::iota(ranks.begin(), ranks.end(), 0);
+      overrides.push_back(fmt::format("++model.nsys_profile.ranks=[{}]", fmt::join(ranks, ",")));
+    }
     const ResolvedRecipe recipe = resolve_recipe(plan_.request.recipe, overrides);
     recipe.require_training();
     job.has_gpus = uses_gpus(plan_.request.target, recipe.settings.trainer.backend);

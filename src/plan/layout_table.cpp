@@ -125,7 +125,7 @@ std::vector<std::string> overrides_of(const Settings& settings, const Settings& 
   std::vector<std::string> overrides;
   const auto before = layout_keys(from);
   for (size_t i = 0; const auto& [key, value] : layout_keys(settings))
-    if (value != before[i++].second) overrides.push_back(key + "=" + value);
+    if (value != before[i++].second) overrides.push_back(fmt::format("{}={}", key, value));
   return overrides;
 }
 

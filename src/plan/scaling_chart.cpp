@@ -101,10 +101,9 @@ std::string speed_panel(const ScalingCurves& curves) {
   Panel panel(80, curves);
   panel.title("tokens/s");
   if (most == 0) return panel.svg;
-  const double bottom = std::floor(std::log10(least)), top = std::ceil(std::log10(most) + 1e-9);
+  const int bottom = static_cast<int>(std::floor(std::log10(least))), top = static_cast<int>(std::ceil(std::log10(most) + 1e-9));
   const auto y_of = [&](double speed) { return (std::log10(speed) - bottom) / (top - bottom); };
-  for (double power = bottom; power <= top; ++power)
-    panel.grid_line(y_of(std::pow(10, power)), format_count(std::pow(10, power)));
+  for (int power = bottom; power <= top; ++power) panel.grid_line(y_of(std::pow(10, power)), format_count(std::pow(10, power)));
   for (const ScalingCurve* curve : {&curves.strong, &curves.weak}) {
     std::vector<ChartPoint> way;
     for (const ScalingPoint* point : points_with_plans(*curve))
@@ -124,8 +123,9 @@ std::string efficiency_panel(const ScalingCurves& curves) {
     for (const ScalingPoint& point : curve->points) most = std::max(most, curve->efficiency(point));
   Panel panel(540, curves);
   panel.title("efficiency: tokens/s per GPU over the first point's");
-  const double top = std::ceil(most * 5 - 1e-9) / 5;
-  for (double share = 0; share <= top + 1e-9; share += 0.2) panel.grid_line(share / top, fmt::format("{:.0f}%", 100 * share));
+  const int fifths = static_cast<int>(std::ceil(most * 5 - 1e-9));
+  const double top = fifths / 5.0;
+  for (int fifth = 0; fifth <= fifths; ++fifth) panel.grid_line(fifth / 5.0 / top, fmt::format("{}%", 20 * fifth));
   panel.ideal({0, 1 / top}, {1, 1 / top});
   for (const ScalingCurve* curve : {&curves.strong, &curves.weak}) {
     std::vector<ChartPoint> way;

@@ -1,8 +1,8 @@
 #include "launch/kubernetes/chart_release.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
+#include <cstdlib>
 #include <sstream>
 
 #include "base/error.h"

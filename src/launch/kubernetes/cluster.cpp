@@ -144,7 +144,7 @@ fs::path find_chart(const std::string& given) {
     throw UserError("chart={} is not the folder of a chart: it has no Chart.yaml", given);
   }
   for (const std::string& recipes : recipe_folders())
-    if (const fs::path chart = fs::path(recipes).parent_path() / "charts/trireme"; fs::exists(chart / "Chart.yaml", failed))
+    if (fs::path chart = fs::path(recipes).parent_path() / "charts/trireme"; fs::exists(chart / "Chart.yaml", failed))
       return chart;
   throw UserError("the chart charts/trireme is not beside the recipes; give its folder by --chart");
 }

@@ -277,7 +277,7 @@ class KubernetesTarget : public LaunchTarget {
       const int64_t index = index_of_pod(pod), ranks = std::max(1LL, std::atoll(text_of_variable(pod, "GPUS_PER_NODE").c_str()));
       most = std::max(most, (index + 1) * ranks);
       if (index < 0 || rank / ranks != index) continue;
-      const std::string name = pod.at("metadata").at("name");
+      std::string name = pod.at("metadata").at("name");
       if (ranks > 1)
         fmt::print(stderr, "rank {} is in pod {}, whose log has ranks {} to {}\n", rank, name, index * ranks,
                    (index + 1) * ranks - 1);

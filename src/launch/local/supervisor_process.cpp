@@ -67,7 +67,7 @@ std::vector<std::string> supervisor_command(const std::filesystem::path& launch_
           fmt::format("--leash={}", kLeash)};
 }
 
-SupervisorProcess::SupervisorProcess(std::vector<std::string> command) {
+SupervisorProcess::SupervisorProcess(const std::vector<std::string>& command) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     throw Failure("no socket for the supervisor: {}", std::strerror(errno));

@@ -16,7 +16,7 @@ class SupervisorProcess {
  public:
   // Starts the command in a session of its own and returns when every job has a status. Failure if it cannot begin. From now on
   // Ctrl-C, SIGTERM and SIGHUP of this process are kept for pass_signals().
-  explicit SupervisorProcess(std::vector<std::string> command);
+  explicit SupervisorProcess(const std::vector<std::string>& command);
   ~SupervisorProcess();
   SupervisorProcess(const SupervisorProcess&) = delete;
   SupervisorProcess& operator=(const SupervisorProcess&) = delete;

@@ -189,7 +189,7 @@ JobStatus SlurmJobQueue::ask(const JobRecord& job) {
     return {.phase = JobPhase::unknown, .detail = "Slurm does not answer: " + complaint_of(queue), .exit_status = std::nullopt};
   const std::vector<QueuedJob> queued = parse_queue(queue.output);
   if (const int64_t tasks = tasks_of(job); tasks > 0) {
-    const JobStatus status = status_of_array(job, tasks, queued);
+    JobStatus status = status_of_array(job, tasks, queued);
     if (status.phase != JobPhase::unknown) return status;
   } else if (!queued.empty()) {
     return status_in_queue(job, queued.front());
