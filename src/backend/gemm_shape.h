@@ -29,7 +29,7 @@ struct GemmShape {
 };
 
 // The number of thread blocks of a GEMM with so many rows and columns, one per tile of the library's most common tile size.
-inline int64_t product_tiles(int64_t rows, int64_t columns) {
+inline int64_t gemm_tiles(int64_t rows, int64_t columns) {
   constexpr int64_t kTileRows = 128, kTileColumns = 256;
   return ceil_div(rows, kTileRows) * ceil_div(columns, kTileColumns);
 }

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-class CostGpu final : public Backend {
+class CostGpu : public Backend {
  public:
 #define TRIREME_REFUSE_OP(Op) \
   void run(Stream, const Op&) override { throw Failure("{} was asked of a GPU that only records", Op::kName); }
@@ -37,7 +37,7 @@ class CostGpu final : public Backend {
   int64_t full_speed_rows() const override { return 8192; }
   bool has_room_for_wgrad(int64_t rows, int64_t columns) const override {
     constexpr int64_t kMultiprocessors = 132;
-    return cuda::product_tiles(rows, columns) < 2 * kMultiprocessors;
+    return cuda::gemm_tiles(rows, columns) < 2 * kMultiprocessors;
   }
   std::string description() const override { return "a GPU that only records"; }
 

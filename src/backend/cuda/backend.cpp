@@ -52,7 +52,7 @@ void* CudaBackend::scratch(Stream stream, int64_t bytes) const {
 }
 
 bool CudaBackend::has_room_for_wgrad(int64_t rows, int64_t columns) const {
-  return cuda::product_tiles(rows, columns) < 2 * multiprocessors_;  // the last wave leaves many multiprocessors idle
+  return cuda::gemm_tiles(rows, columns) < 2 * multiprocessors_;  // the last wave leaves many multiprocessors idle
 }
 
 void CudaBackend::repeat(Stream stream, const WorkKey& key, const std::function<void()>& enqueue) {

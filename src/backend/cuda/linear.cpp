@@ -117,7 +117,7 @@ void CudaBackend::run(Stream where, const LinearWeightGrad& op) {
       cuda::add_column_sums(op.d_out.tensor, op.d_bias, workspace + cuda::kGemmWorkspaceBytes, stream);
   };
   // A GEMM with fewer tiles than multiprocessors leaves some idle. With few rows it is finished before another stream starts.
-  if (where == kCompute && cuda::product_tiles(I, O) < multiprocessors_ && N >= full_speed_rows())
+  if (where == kCompute && cuda::gemm_tiles(I, O) < multiprocessors_ && N >= full_speed_rows())
     return aside_->run(stream(where), multiply, add_sums);
   multiply(stream(where));
   add_sums(stream(where));
