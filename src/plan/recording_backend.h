@@ -35,7 +35,7 @@ PlanCall call_of(const Op& op) {
   return call;
 }
 
-class RecordingBackend final : public Backend {
+class RecordingBackend final : public CostGpu {
  public:
   std::vector<PlanCall> calls;  // in order
 
@@ -44,19 +44,7 @@ class RecordingBackend final : public Backend {
   TRIREME_OPS(TRIREME_RECORD_CALL)
 #undef TRIREME_RECORD_CALL
 
-  void set_scratch(Stream, Tensor) override {}
-  Event record(Stream stream, const char* name) override { return {name, stream, 0}; }
-  void wait(Stream, const Event&) override {}
-  void synchronize(const Event&) override {}
-  Memory allocate(int64_t) override { return {}; }
-  void upload(Stream, const void*, Tensor) override {}
-  void download(Stream, Tensor, void*) override {}
-  int64_t full_speed_rows() const override { return target_.full_speed_rows(); }
-  bool has_room_for_wgrad(int64_t rows, int64_t columns) const override { return target_.has_room_for_wgrad(rows, columns); }
   std::string description() const override { return "records the calls of a step"; }
-
- private:
-  CostGpu target_;
 };
 
 }  // namespace trireme
