@@ -65,10 +65,7 @@ class SpawnActions {
 };
 
 pid_t spawn(const std::vector<std::string>& arguments, const Pipe& output, const Pipe& errors) {
-  std::vector<char*> argv;
-  argv.reserve(arguments.size() + 1);
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = argv_of(arguments);
   SpawnActions actions;
   posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(actions.get(), output.writing(), STDOUT_FILENO);
@@ -112,6 +109,20 @@ bool read_some(int descriptor, std::string& to) {
 }
 
 }  // namespace
+
+std::vector<char*> argv_of(const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  return argv;
+}
+
+void become_program(const std::vector<std::string>& arguments) {
+  const std::vector<char*> argv = argv_of(arguments);
+  ::execvp(argv.front(), argv.data());
+  fail(arguments.front(), errno);
+}
 
 std::string find_program(const std::string& name) {
   const char* variable = std::getenv("PATH");

@@ -11,6 +11,12 @@ namespace trireme {
 // Returns the file that a shell would start for this name; empty if there is none.
 std::string find_program(const std::string& name);
 
+// The words as the system takes them, with a null pointer last. They must outlive the result.
+std::vector<char*> argv_of(const std::vector<std::string>& words);
+
+// This process becomes the program. Failure if it cannot be started.
+[[noreturn]] void become_program(const std::vector<std::string>& arguments);
+
 struct CommandOutput {
   int status = 0;      // exit status; 128 + signal number if a signal ended it
   std::string output;  // its stdout

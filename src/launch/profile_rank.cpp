@@ -42,11 +42,7 @@ int exec_profiled(const ProfileRank& profile) {
     if (find_program("nsys").empty()) throw UserError("nsys is not on PATH; install it or set model.nsys_profile.enabled=false");
     create_folders(profile.folder);
   }
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execvp(arguments.front(), arguments.data());
-  throw Failure("{} cannot be started: {}", words.front(), std::strerror(errno));
+  become_program(words);
 }
 
 }  // namespace trireme

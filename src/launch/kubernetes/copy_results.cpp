@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/file.h"
+#include "base/subprocess.h"
 #include "fetch/fetch.h"
 #include "fetch/push.h"
 
@@ -118,9 +119,7 @@ void pass_on(int signal) {
 }
 
 pid_t start(const std::vector<std::string>& command) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+  const std::vector<char*> words = argv_of(command);
   // Signals that arrive before the child's process number is known wait until then.
   sigset_t passed_on, before;
   sigemptyset(&passed_on);

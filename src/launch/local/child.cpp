@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/subprocess.h"
 #include "launch/local/stop_requests.h"
 
 namespace trireme {
@@ -39,9 +40,7 @@ std::vector<pid_t> children_of_this_process() {
 
 pid_t start_child(const std::vector<std::string>& command, const std::vector<EnvironmentVariable>& environment, int output,
                   int input) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+  const std::vector<char*> words = argv_of(command);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) throw Failure("{} cannot be started: {}", command.front(), std::strerror(errno));

@@ -115,11 +115,7 @@ void become_rank(const StartedRank& started) {
   report_to_supervisor(started.socket, local_rank);
   if (static_cast<size_t>(local_rank) < job->bindings.size()) apply_binding(job->bindings[static_cast<size_t>(local_rank)]);
   const std::vector<std::string> words = command_of_rank(*job, local_rank, started.resumes);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execvp(arguments.front(), arguments.data());
-  throw Failure("{} cannot be started: {}", words.front(), std::strerror(errno));
+  become_program(words);
 }
 
 }  // namespace trireme

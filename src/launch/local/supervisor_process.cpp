@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/subprocess.h"
 #include "launch/local/supervisor.h"
 
 namespace trireme {
@@ -46,9 +47,7 @@ void keep_signals() {
 }
 
 [[noreturn]] void become_supervisor(const std::vector<std::string>& command, int socket) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+  const std::vector<char*> words = argv_of(command);
   ::setsid();
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, descriptor);
