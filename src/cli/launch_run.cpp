@@ -177,6 +177,7 @@ int launch(LaunchArguments arguments) {
   require_for_target(request.options, request.target);
   const std::vector<LaunchChoice> from_environment = apply_environment(request);
   if (request.recipe.empty()) throw UserError("which recipe? trireme recipes lists them");
+  const LaunchRequest to_save = request;  // without a name that is only the next free one
   LaunchPlan plan = plan_launch(request, arguments.site);
   if ((!request.options.has("name") || arguments.repeats) && !request.options.values.resume) {
     if (const std::string name = free_name(plan); name != plan.name) {
@@ -192,7 +193,7 @@ int launch(LaunchArguments arguments) {
   if (!arguments.dry_run && !arguments.no_submit) target->require_ready(plan.jobs);
   if (!arguments.save.empty()) {
     const fs::path file = fs::absolute(arguments.save);
-    write_files({{file, write_launch_file(request, file.parent_path())}});
+    write_files({{file, write_launch_file(to_save, file.parent_path())}});
   }
   if (arguments.dry_run) {
     if (arguments.json)

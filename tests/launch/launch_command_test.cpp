@@ -76,6 +76,14 @@ TEST_F(LaunchCommandSlow, CommandsOfTheSiteRunBeforeAndAfterAlsoAfterAFailure) {
   EXPECT_FALSE(fs::exists(folder_ / "runs/never"));
 }
 
+TEST_F(LaunchCommand, ANameThatIsOnlyTheNextFreeOneIsNotSaved) {
+  fs::create_directories(folder_ / "runs/tiny");
+  const ProgramResult result = run("local tiny.yaml --ranks 1 --save saved.yaml --dry-run");
+  EXPECT_TRUE(contains(result.output, "launch  tiny-2 on local"));
+  EXPECT_EQ(run_shell("cat " + (folder_ / "saved.yaml").string()).output,
+            "launch: 1\ntarget: local\nrecipe: tiny.yaml\nranks: 1\n");
+}
+
 TEST_F(LaunchCommand, SlipsAreOneLineAndStartNothing) {
   expect_line("lokal tiny.yaml", "lokal is neither a target nor a launch file; did you mean local?");
   expect_line("local tiny.yaml --rank 2", "did you mean --ranks?");
