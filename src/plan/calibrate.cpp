@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "config/catalogue.h"
 #include "config/yaml.h"
-#include "plan/catalogue.h"
 #include "plan/nelder_mead.h"
 
 namespace trireme {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "plan/catalogue.h"
+#include "config/catalogue.h"
 
 namespace trireme {
 namespace {

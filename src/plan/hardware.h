@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/catalogue.h"
+#include "plan/number_keys.h"
 
 namespace trireme {
 

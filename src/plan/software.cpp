@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/catalogue.h"
 #include "config/yaml.h"
-#include "plan/catalogue.h"
+#include "plan/number_keys.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "plan/catalogue.h"
+#include "config/catalogue.h"
 #include "plan/nelder_mead.h"
 #include "support/skip.h"
 #include "support/temporary_folder.h"

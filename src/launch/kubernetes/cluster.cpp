@@ -17,7 +17,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "config/recipe.h"
+#include "base/subprocess.h"
+#include "config/catalogue.h"
 
 namespace trireme {
 namespace {
@@ -118,9 +119,7 @@ std::optional<nlohmann::json> kubectl_json(const Release& release, std::vector<s
 }
 
 int run_attached(const std::vector<std::string>& command) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+  const std::vector<char*> words = argv_of(command);
   std::fflush(stdout);
   pid_t child = 0;
   if (const int error = ::posix_spawnp(&child, words[0], nullptr, nullptr, words.data(), environ); error != 0)
@@ -143,9 +142,8 @@ fs::path find_chart(const std::string& given) {
     if (fs::exists(fs::path(given) / "Chart.yaml", failed)) return fs::absolute(given).lexically_normal();
     throw UserError("chart={} is not the folder of a chart: it has no Chart.yaml", given);
   }
-  for (const std::string& recipes : recipe_folders())
-    if (fs::path chart = fs::path(recipes).parent_path() / "charts/trireme"; fs::exists(chart / "Chart.yaml", failed))
-      return chart;
+  for (const fs::path& chart : catalogue_folders("charts/trireme"))
+    if (fs::exists(chart / "Chart.yaml", failed)) return chart;
   throw UserError("the chart charts/trireme is not beside the recipes; give its folder by --chart");
 }
 

@@ -1,21 +1,13 @@
-// Small YAML files of numbers, found like recipes: hardware/gpus/NAME.yaml, hardware/NAME.yaml, profiles/NAME.yaml.
+// YAML files whose keys are mostly numbers: those of hardware/ and profiles/.
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "config/tree.h"
 
 namespace trireme {
-
-// A catalogue is a folder beside the shipped recipes: "hardware", "hardware/gpus" or "profiles".
-std::vector<std::string> catalogue_names(const std::string& catalogue);
-
-// The file of a shipped name, or the path that the user gave. `option` is what the user typed before the name: "--cluster". A
-// UserError lists the shipped names.
-std::filesystem::path find_in_catalogue(const std::string& catalogue, const std::string& name_or_path, const std::string& option);
 
 // A key that holds a number, and where it goes.
 struct NumberKey {
