@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/subprocess.h"
 #include "launch/local/apply_binding.h"
 #include "launch/local/rank_socket.h"
 
