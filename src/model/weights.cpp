@@ -129,6 +129,12 @@ FlatLayout FlatLayout::of(const ModelSettings& model, const RankShard& shard) {
   return layout;
 }
 
+int64_t FlatLayout::most_in_bucket() const {
+  int64_t most = 0;
+  for (const Bucket& bucket : buckets) most = std::max(most, bucket.all.count);
+  return most;
+}
+
 int64_t FlatLayout::find(const std::string& name) const {
   const auto at = std::find_if(table.begin(), table.end(), [&](const ParameterRow& row) { return row.name == name; });
   return at == table.end() ? -1 : at - table.begin();
@@ -312,30 +318,30 @@ void Grads::sum(const Unit& unit) {
   if (unit.first_row == unit.end_row) return;
   sum_partial(unit);
   sum_shared_table(unit);
-  for (; next_bucket_ < layout_.buckets.size() && layout_.buckets[next_bucket_].end_row <= unit.end_row; ++next_bucket_)
-    reduce(next_bucket_);
+  for (; next_bucket_ < layout_.buckets.size() && layout_.buckets[next_bucket_].end_row <= unit.end_row; ++next_bucket_) {
+    if (mesh_.dp_cp->size() > 1) reduce(layout_.buckets[next_bucket_]);
+    reduced_[next_bucket_] = backend_.record(kDataParallel, "gradients_reduced");
+  }
   if (next_bucket_ == layout_.buckets.size()) next_bucket_ = 0;
 }
 
-void Grads::reduce(size_t index) {
-  const Bucket& bucket = layout_.buckets[index];
+void Grads::reduce(const Bucket& bucket) {
   const FlatRange &all = bucket.all, &own = bucket.own;
-  Tensor gradients = views_.flat();
-  if (mesh_.dp_cp->size() > 1) {
-    if (sync_) {
-      // Earlier sums are on the other stream.
-      backend_.wait(kCompute, backend_.record(kDataParallel, "partial_gradients_summed"));
-      backend_.run(kCompute, Copy{.from = gradients.rows(all.begin, all.count), .to = sync_.rows(all.begin, all.count)});
-      gradients = sync_;
-    }
-    backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
-    if (own.count == all.count)
-      mesh_.dp_cp->all_reduce(kDataParallel, gradients.rows(all.begin, all.count), Reduce::sum);
-    else
-      mesh_.dp_cp->reduce_scatter(kDataParallel, gradients.rows(all.begin, all.count), gradients.rows(own.begin, own.count),
-                                  Reduce::sum);
+  const bool owns_all = own.count == all.count;
+  Tensor gradients = views_.flat().rows(all.begin, all.count), sum = views_.flat().rows(own.begin, own.count);
+  if (narrow_.own) {
+    sum = narrow_.own.rows(bucket.state, own.count);
+    const Tensor narrow = owns_all ? sum : narrow_.bucket.rows(0, all.count);
+    // The sums of parts are on the other stream, and so is the sum of the bucket that was there before.
+    backend_.wait(kCompute, backend_.record(kDataParallel, "earlier_sums_made"));
+    backend_.run(kCompute, Copy{.from = gradients, .to = narrow});
+    gradients = narrow;
   }
-  reduced_[index] = backend_.record(kDataParallel, "gradients_reduced");
+  backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
+  if (owns_all)
+    mesh_.dp_cp->all_reduce(kDataParallel, sum, Reduce::sum);
+  else
+    mesh_.dp_cp->reduce_scatter(kDataParallel, gradients, sum, Reduce::sum);
 }
 
 void Grads::finished_step() {
@@ -351,8 +357,8 @@ Tensor Grads::own(size_t index) const {
 
 Tensor Grads::acquire_own(size_t index) const {
   backend_.wait(kCompute, reduced_[index]);
-  const FlatRange& range = layout_.buckets[index].own;
-  if (sync_) backend_.run(kCompute, Copy{.from = sync_.rows(range.begin, range.count), .to = own(index)});
+  const Bucket& bucket = layout_.buckets[index];
+  if (narrow_.own) backend_.run(kCompute, Copy{.from = narrow_.own.rows(bucket.state, bucket.own.count), .to = own(index)});
   return own(index);
 }
 

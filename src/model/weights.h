@@ -78,6 +78,7 @@ struct FlatLayout {
   int64_t count = 0;         // elements of a flat buffer
   int64_t weight_count = 0;  // elements of the flat buffer of the weights
   int64_t state_count = 0;   // elements of a state buffer
+  int64_t most_in_bucket() const;  // elements of the largest bucket
 
   // Buckets of up to model.optim.bucket_cap_mb; without it one per unit.
   static FlatLayout of(const ModelSettings& model, const RankShard& shard = {});
@@ -157,13 +158,18 @@ class Weights {
 // Whether further micro-batches of the step will add to the gradients.
 enum class MicroBatch : uint8_t { more_follow, last };
 
+// Gradients in the dtype in which they are summed over the ranks; absent if they are summed in place.
+struct NarrowSums {
+  Tensor bucket;  // [largest bucket] what this rank adds to the sum, bucket after bucket
+  Tensor own;     // [state_count] the sums that this rank owns
+};
+
 class Grads {
  public:
-  // `sync` holds gradients in another dtype while they are summed; absent if they are summed in place.
-  Grads(const FlatLayout& layout, const ModelSettings& model, Backend& backend, const Mesh& mesh, Tensor flat, Tensor sync)
+  Grads(const FlatLayout& layout, const ModelSettings& model, Backend& backend, const Mesh& mesh, Tensor flat, NarrowSums narrow)
       : layout_(layout),
         views_(layout, model, flat),
-        sync_(sync),
+        narrow_(narrow),
         backend_(backend),
         mesh_(mesh),
         sums_rows_(model.sequence_parallel && mesh.tp->size() > 1),
@@ -198,11 +204,11 @@ class Grads {
   void sum(const Unit& unit);
   void sum_partial(const Unit& unit);
   void sum_shared_table(const Unit& unit);
-  void reduce(size_t bucket);
+  void reduce(const Bucket& bucket);
 
   const FlatLayout& layout_;
   FlatViews views_;
-  Tensor sync_;
+  NarrowSums narrow_;
   Backend& backend_;
   const Mesh& mesh_;
   bool sums_rows_;  // some gradients are sums over the rows of this rank only
