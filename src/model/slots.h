@@ -1,5 +1,5 @@
 // The slots of a micro-batch on a pipeline stage, one in each ring of buffers; also the number of slots of each ring. Rings
-// differ in how long a slot is held. Every chunk of a stage has its own rings, except for `batch`.
+// differ in how long a slot is held. The chunks of a stage share the rings, so a stage has as many slots as it holds at once.
 #pragma once
 
 #include <cstdint>

@@ -91,16 +91,14 @@ void Engine::add_chunks(Arenas& arenas) {
   const DType dtype = activation_dtype(settings_.precision);
   const RankShard& shard = layout_.shard;
   const Pipeline longest = pipeline(most_micro_batches(model, mesh_));
-  const std::vector<Action> schedule = make_schedule(longest, shard.pp_rank);
   const auto dims = [&](int64_t chunk) { return dims_of(model, model.micro_batch_size, model.encoder_seq_length, shard, chunk); };
   const Dims d = dims(0);  // all chunks of a stage are alike
   wgrad_ = choose_wgrad(longest.kind, d);
+  slots_ = slots_needed(make_schedule(longest, shard.pp_rank));
   chunks_.reserve(static_cast<size_t>(shard.chunks));
-  for (int64_t chunk = 0; chunk < shard.chunks; ++chunk) {
-    slots_.push_back(slots_needed(schedule, chunk));
-    chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_.back(), memory_, fp8());
-  }
-  for (int64_t i = 0; i < slots_.front().batch; ++i)
+  for (int64_t chunk = 0; chunk < shard.chunks; ++chunk)
+    chunks_.emplace_back(model, shard, chunk, dims(chunk), dtype, backend_, mesh_, slots_, memory_, fp8());
+  for (int64_t i = 0; i < slots_.batch; ++i)
     batches_.push_back(
         {.tokens = arenas.activations.take({d.N()}, DType::i32),
          .targets = arenas.activations.take({d.N()}, DType::i32),

@@ -76,7 +76,7 @@ class Engine {
   const ModelSettings& model() const { return settings_.model; }
   const Weights& weights() const { return *weights_; }
   const Grads& grads() const { return *grads_; }
-  const std::vector<Slots>& slots() const { return slots_; }  // of each ring, by chunk
+  const Slots& slots() const { return slots_; }  // of each ring
   // The parts that this rank owns: those that layout() names.
   const Fp8State* fp8() const { return fp8_ ? &*fp8_ : nullptr; }
   Tensor first_moment() const { return first_moment_; }
@@ -137,7 +137,7 @@ class Engine {
   Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
   std::optional<Grads> grads_;
   Wgrad wgrad_ = Wgrad::with_dgrad;
-  std::vector<Slots> slots_;          // by chunk
+  Slots slots_;                       // of each ring
   std::vector<DeviceBatch> batches_;  // by slot
   std::vector<Event> batch_free_;     // by slot: reached when the next micro-batch may be copied there
   std::vector<Gpt> chunks_;

@@ -46,6 +46,12 @@ Crossings find_crossings(const std::vector<RecordedAction>& actions, int64_t chu
   return crossings;
 }
 
+const RecordedAction& action_of(const std::vector<RecordedAction>& actions, ActionKind kind, int64_t chunk) {
+  for (const RecordedAction& action : actions)
+    if (action.kind == kind && action.chunk == chunk) return action;
+  CHECK_NEVER("an action that was not recorded");
+}
+
 struct Interval {
   int64_t begin = 0, end = 0;
 };
@@ -89,9 +95,7 @@ class Packing {
   TensorPlace find_place(const Item& item, const Result& so_far, Fit fit) const;
   std::optional<TensorPlace> place_in_place(const Item& item, const Result& so_far) const;
   int64_t begin_of_block() const { return action_.kind == ActionKind::forward_only ? 0 : plan_.kept; }
-  int64_t ring_bytes(SlotRing ring) const {
-    return plan_.rings[static_cast<size_t>(action_.chunk)][static_cast<size_t>(ring)].bytes;
-  }
+  int64_t ring_bytes(SlotRing ring) const { return plan_.rings[static_cast<size_t>(ring)].bytes; }
   const TensorPlace& place_at(size_t index, const Result& so_far) const {
     return index < items_.size() ? so_far.places[items_[index].number] : fixed_[index - items_.size()].place;
   }
@@ -264,44 +268,41 @@ Packing::Result Packing::pack(Order order, Fit fit) const {
   return result;
 }
 
-// Slots of all rings, with the crossing tensors one after the other.
-void lay_out_rings(const std::vector<RecordedAction>& actions, const std::vector<Slots>& slots, std::vector<Crossings>& crossings,
+// Slots of all rings, with the crossing tensors of a chunk one after the other.
+void lay_out_rings(const std::vector<RecordedAction>& actions, const Slots& slots, std::map<int64_t, Crossings>& crossings,
                    StepPlan& plan) {
-  plan.rings.resize(slots.size());
-  for (size_t chunk = 0; chunk < slots.size(); ++chunk) {
-    std::array<RingPlan, kRings>& rings = plan.rings[chunk];
-    for (auto& entry : crossings[chunk]) {
-      const TensorKey& key = entry.first;
-      Crossing& crossing = entry.second;
-      const auto action = std::ranges::find_if(actions, [&](const RecordedAction& each) {
-        return each.kind == key.taken_in && each.chunk == static_cast<int64_t>(chunk);
-      });
+  for (auto& [chunk, own] : crossings) {
+    std::array<int64_t, kRings> bytes{};
+    for (auto& [key, crossing] : own) {
+      const RecordedAction& action = action_of(actions, key.taken_in, chunk);
       crossing.ring = ring_of(key.taken_in, crossing.last_used_in);
-      crossing.bytes = aligned(action->taken[key.number].bytes());
-      RingPlan& ring = rings[static_cast<size_t>(crossing.ring)];
-      crossing.offset = ring.bytes;
-      ring.bytes += crossing.bytes;
+      crossing.bytes = aligned(action.taken[key.number].bytes());
+      int64_t& end = bytes[static_cast<size_t>(crossing.ring)];
+      crossing.offset = end;
+      end += crossing.bytes;
     }
-    for (const SlotRing ring : {SlotRing::saved, SlotRing::inputs, SlotRing::gradients}) {
-      RingPlan& each = rings[static_cast<size_t>(ring)];
-      each.slots = slot_in(slots[chunk], ring);
-      each.offset = plan.kept;
-      plan.kept += each.slots * each.bytes;
-    }
+    for (size_t ring = 0; ring < kRings; ++ring) plan.rings[ring].bytes = std::max(plan.rings[ring].bytes, bytes[ring]);
+  }
+  for (const SlotRing ring : {SlotRing::saved, SlotRing::inputs, SlotRing::gradients}) {
+    RingPlan& each = plan.rings[static_cast<size_t>(ring)];
+    each.slots = slot_in(slots, ring);
+    each.offset = plan.kept;
+    plan.kept += each.slots * each.bytes;
   }
 }
 
 }  // namespace
 
-StepPlan place_tensors(const std::vector<RecordedAction>& actions, const std::vector<Slots>& slots, const ScratchPeaks& scratch) {
+StepPlan place_tensors(const std::vector<RecordedAction>& actions, const Slots& slots, const ScratchPeaks& scratch) {
   StepPlan plan;
-  std::vector<Crossings> crossings;
-  for (size_t chunk = 0; chunk < slots.size(); ++chunk) crossings.push_back(find_crossings(actions, static_cast<int64_t>(chunk)));
+  std::map<int64_t, Crossings> crossings;  // by chunk
+  for (const RecordedAction& action : actions)
+    if (!crossings.contains(action.chunk)) crossings[action.chunk] = find_crossings(actions, action.chunk);
   lay_out_rings(actions, slots, crossings, plan);
   plan.wgrad_scratch = plan.kept + aligned(scratch.compute);
   plan.bytes = plan.wgrad_scratch + aligned(scratch.wgrad);
   for (const RecordedAction& action : actions) {
-    const Crossings& own = crossings[static_cast<size_t>(action.chunk)];
+    const Crossings& own = crossings.at(action.chunk);
     const Packing packing(action, own, plan, scratch);
     Packing::Result best{.places = {}, .end = kAlways};
     for (const auto order : {Packing::Order::largest_first, Packing::Order::longest_first})
@@ -328,9 +329,9 @@ const PlannedAction& StepPlan::action(ActionKind kind, int64_t chunk) const {
   CHECK_NEVER("an action that was not recorded");
 }
 
-int64_t StepPlan::address(const TensorPlace& place, int64_t chunk, const Slots& slots) const {
+int64_t StepPlan::address(const TensorPlace& place, const Slots& slots) const {
   if (place.ring == SlotRing::none) return place.offset;
-  const RingPlan& ring = rings[static_cast<size_t>(chunk)][static_cast<size_t>(place.ring)];
+  const RingPlan& ring = rings[static_cast<size_t>(place.ring)];
   const int64_t slot = slot_in(slots, place.ring);
   CHECK(slot < ring.slots);
   return ring.offset + slot * ring.bytes + place.offset;
@@ -348,7 +349,7 @@ Tensor PlannedMemory::take(const char* name, const Shape& shape, DType dtype) {
   CHECK(planned.tensor == (TakenTensor{name, shape, dtype}));  // the plan is of another step
   Tensor tensor{.data = nullptr, .dtype = dtype, .shape = shape, .device = block_.device};
   if (planned.place.offset != TensorPlace::kNowhere)
-    tensor.data = static_cast<char*>(block_.data) + plan_.address(planned.place, action_->chunk, slots_);
+    tensor.data = static_cast<char*>(block_.data) + plan_.address(planned.place, slots_);
   return tensor;
 }
 

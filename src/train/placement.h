@@ -2,8 +2,8 @@
 //
 // The step has one block of memory:
 //
-//   kept: for each chunk, rings of slots that hold what crosses from action to action        worked in
-//   | chunk 0 saved[0] saved[1] .. inputs[0] .. gradients[0] .. | chunk 1 .. |                 scratch of ops ...
+//   kept: rings of slots that hold what crosses from action to action     worked in
+//   | saved[0] saved[1] .. | inputs[0] .. | gradients[0] .. |             scratch of ops ...
 //
 // A tensor that crosses keeps its place in its slot. Every other tensor is packed, action by action, around the tensors that are
 // in use at the same time: into the rest of the block, or into parts of its own micro-batch's slots before they are written and
@@ -54,17 +54,17 @@ struct RingPlan {
 
 struct StepPlan {
   std::vector<PlannedAction> actions;
-  std::vector<std::array<RingPlan, kRings>> rings;  // by chunk
-  int64_t kept = 0;                                 // bytes of all slots; the scratch memory of ops follows
-  int64_t wgrad_scratch = 0;                        // where that of wgrad on a stream of its own begins
-  int64_t bytes = 0;                                // of the block
+  std::array<RingPlan, kRings> rings;  // each slot has room for what any chunk keeps in it
+  int64_t kept = 0;                    // bytes of all slots; the scratch memory of ops follows
+  int64_t wgrad_scratch = 0;           // where that of wgrad on a stream of its own begins
+  int64_t bytes = 0;                   // of the block
 
   const PlannedAction& action(ActionKind kind, int64_t chunk) const;
-  int64_t address(const TensorPlace& place, int64_t chunk, const Slots& slots) const;  // in the block
+  int64_t address(const TensorPlace& place, const Slots& slots) const;  // in the block
 };
 
-// `slots`: how many of each ring a chunk has.
-StepPlan place_tensors(const std::vector<RecordedAction>& actions, const std::vector<Slots>& slots, const ScratchPeaks& scratch);
+// `slots`: how many each ring has.
+StepPlan place_tensors(const std::vector<RecordedAction>& actions, const Slots& slots, const ScratchPeaks& scratch);
 
 // Hands out the planned places of one block of memory.
 class PlannedMemory final : public StepMemory {

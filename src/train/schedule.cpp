@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 
@@ -136,44 +137,43 @@ std::vector<Action> receive_early(const std::vector<Action>& list) {
   return early;
 }
 
-// Gives each micro-batch the lowest slot that is free from the first to the last action for which `uses` is true.
-void assign(std::vector<Action>& list, int64_t Slots::*slot, const std::function<bool(const Action&)>& uses) {
-  std::map<int64_t, size_t> last_use;  // of a micro-batch
+using Holder = std::pair<int64_t, int64_t>;  // micro-batch and chunk
+
+// Gives each holder the lowest slot that is free from its first to its last action. An action without a holder uses no slot.
+void assign(std::vector<Action>& list, int64_t Slots::*slot, const std::function<std::optional<Holder>(const Action&)>& holder_of) {
+  std::map<Holder, size_t> last_use;
   for (size_t i = 0; i < list.size(); ++i)
-    if (uses(list[i])) last_use[list[i].micro_batch] = i;
-  std::map<int64_t, int64_t> held;  // by micro-batch
+    if (const std::optional<Holder> holder = holder_of(list[i])) last_use[*holder] = i;
+  std::map<Holder, int64_t> held;
   std::vector<bool> taken;
   for (size_t i = 0; i < list.size(); ++i) {
-    const int64_t micro_batch = list[i].micro_batch;
-    if (!uses(list[i])) continue;
-    if (!held.contains(micro_batch)) {
+    const std::optional<Holder> holder = holder_of(list[i]);
+    if (!holder) continue;
+    if (!held.contains(*holder)) {
       const auto free = std::find(taken.begin(), taken.end(), false);
-      held[micro_batch] = free - taken.begin();
+      held[*holder] = free - taken.begin();
       if (free == taken.end())
         taken.push_back(true);
       else
         *free = true;
     }
-    list[i].slots.*slot = held[micro_batch];
-    if (last_use[micro_batch] == i) taken[static_cast<size_t>(held[micro_batch])] = false;
+    list[i].slots.*slot = held[*holder];
+    if (last_use[*holder] == i) taken[static_cast<size_t>(held[*holder])] = false;
   }
 }
 
-void assign_slots(std::vector<Action>& list, const Pipeline& p) {
-  const auto is_any = [](const Action& a, std::initializer_list<ActionKind> kinds) {
-    return std::ranges::count(kinds, a.kind) > 0;
+// All chunks share the tokens of a micro-batch. Of the other rings each chunk holds slots of its own.
+void assign_slots(std::vector<Action>& list) {
+  const auto chunk_in = [](const Action& a, std::initializer_list<ActionKind> kinds) {
+    return std::ranges::count(kinds, a.kind) > 0 ? std::optional(Holder{a.micro_batch, a.chunk}) : std::nullopt;
   };
-  assign(list, &Slots::batch, [&](const Action& a) { return is_compute(a.kind); });
-  for (int64_t chunk = 0; chunk < p.chunks; ++chunk) {
-    using enum ActionKind;
-    assign(list, &Slots::saved, [&](const Action& a) {
-      return a.chunk == chunk && is_any(a, {forward, forward_only, backward, backward_input});
-    });
-    assign(list, &Slots::inputs, [&](const Action& a) { return a.chunk == chunk && is_compute(a.kind); });
-    assign(list, &Slots::gradients, [&](const Action& a) {
-      return a.chunk == chunk && is_any(a, {backward_input, backward_weight});
-    });
-  }
+  using enum ActionKind;
+  assign(list, &Slots::batch,
+         [](const Action& a) { return is_compute(a.kind) ? std::optional(Holder{a.micro_batch, 0}) : std::nullopt; });
+  assign(list, &Slots::saved, [&](const Action& a) { return chunk_in(a, {forward, forward_only, backward, backward_input}); });
+  assign(list, &Slots::inputs,
+         [&](const Action& a) { return chunk_in(a, {forward, forward_only, backward, backward_input, backward_weight}); });
+  assign(list, &Slots::gradients, [&](const Action& a) { return chunk_in(a, {backward_input, backward_weight}); });
 }
 
 }  // namespace
@@ -206,15 +206,14 @@ std::vector<Action> make_schedule(const Pipeline& pipeline, int64_t stage) {
   CHECK(stage >= 0 && stage < pipeline.stages && pipeline.micro_batches > 0 && pipeline.chunks > 0);
   std::vector<Action> list = with_messages(computations(pipeline, stage), pipeline, stage);
   if (pipeline.messages == Messages::overlapped) list = receive_early(list);
-  assign_slots(list, pipeline);
+  assign_slots(list);
   return list;
 }
 
-Slots slots_needed(const std::vector<Action>& schedule, int64_t chunk) {
+Slots slots_needed(const std::vector<Action>& schedule) {
   Slots most;
   for (const Action& action : schedule) {
     most.batch = std::max(most.batch, action.slots.batch + 1);
-    if (action.chunk != chunk) continue;
     most.saved = std::max(most.saved, action.slots.saved + 1);
     most.inputs = std::max(most.inputs, action.slots.inputs + 1);
     if (action.kind == ActionKind::backward_input) most.gradients = std::max(most.gradients, action.slots.gradients + 1);

@@ -69,7 +69,7 @@ struct Pipeline {
 
 std::vector<Action> make_schedule(const Pipeline& pipeline, int64_t stage);
 
-// The number of slots of each ring that a chunk needs: the most that are held at once.
-Slots slots_needed(const std::vector<Action>& schedule, int64_t chunk);
+// The number of slots of each ring that the stage needs: the most that are held at once.
+Slots slots_needed(const std::vector<Action>& schedule);
 
 }  // namespace trireme

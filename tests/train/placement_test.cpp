@@ -33,7 +33,7 @@ class SmallStep {
 
   StepPlan plan() {
     recorder_.finish();
-    return place_tensors(recorder_.actions(), {{.batch = 1, .saved = 1, .inputs = 1, .gradients = 1}}, scratch_);
+    return place_tensors(recorder_.actions(), {.batch = 1, .saved = 1, .inputs = 1, .gradients = 1}, scratch_);
   }
 
  private:
@@ -42,7 +42,7 @@ class SmallStep {
 };
 
 int64_t address_of(const StepPlan& plan, ActionKind kind, size_t number) {
-  return plan.address(plan.action(kind, 0).tensors[number].place, 0, {});
+  return plan.address(plan.action(kind, 0).tensors[number].place, {});
 }
 
 TEST(Placement, TensorsUsedOneAfterTheOtherShareMemory) {

@@ -17,7 +17,7 @@ TEST(Schedule, OneStageAlternates) {
   const std::vector<Action> expected{{Kind::forward, 0}, {Kind::backward, 0}, {Kind::forward, 1}, {Kind::backward, 1}};
   const auto schedule = make_schedule({.kind = one_forward_one_backward, .micro_batches = 2}, 0);
   EXPECT_EQ(schedule, expected);
-  EXPECT_EQ(slots_needed(schedule, 0), (Slots{1, 1, 1, 0}));
+  EXPECT_EQ(slots_needed(schedule), (Slots{1, 1, 1, 0}));
 }
 
 TEST(Schedule, ForwardOnly) {
@@ -57,41 +57,48 @@ void for_every_pipeline(Test test) {
           }
 }
 
-// Between its first and its last use a slot belongs to one micro-batch.
+using Pass = std::pair<int64_t, int64_t>;  // micro-batch and chunk
+
+// Between its first and its last use a slot belongs to one chunk of one micro-batch.
 class Ring {
  public:
-  void use(int64_t slot, int64_t micro_batch) {
-    ASSERT_TRUE(!held_.contains(slot) || held_[slot] == micro_batch) << "slot " << slot;
-    held_[slot] = micro_batch;
+  void use(int64_t slot, const Pass& pass) {
+    ASSERT_TRUE(!held_.contains(slot) || held_[slot] == pass) << "slot " << slot;
+    held_[slot] = pass;
+    slots_ = std::max(slots_, slot + 1);
+    most_ = std::max(most_, held_.size());
   }
   void free(int64_t slot) { held_.erase(slot); }
-  size_t size() const { return held_.size(); }
+  // No slot is there that is not needed at some time.
+  void check() const { ASSERT_EQ(static_cast<size_t>(slots_), most_); }
 
  private:
-  std::map<int64_t, int64_t> held_;
+  std::map<int64_t, Pass> held_;
+  int64_t slots_ = 0;
+  size_t most_ = 0;
 };
 
 void check_stage(const Pipeline& pipeline, int64_t stage) {
-  using Pass = std::pair<int64_t, int64_t>;  // micro-batch and chunk
   std::map<Kind, std::vector<Pass>> done;
-  std::vector<Ring> saved(static_cast<size_t>(pipeline.chunks)), inputs = saved, gradients = saved;
+  Ring saved, inputs, gradients;
   size_t most_alive = 0, alive = 0;
   for (const Action& a : make_schedule(pipeline, stage)) {
-    const auto chunk = static_cast<size_t>(a.chunk);
-    done[a.kind].push_back({a.micro_batch, a.chunk});
+    const Pass pass{a.micro_batch, a.chunk};
+    done[a.kind].push_back(pass);
     if (!is_compute(a.kind)) continue;
-    if (a.kind != Kind::backward_weight) saved[chunk].use(a.slots.saved, a.micro_batch);
-    inputs[chunk].use(a.slots.inputs, a.micro_batch);
+    if (a.kind != Kind::backward_weight) saved.use(a.slots.saved, pass);
+    inputs.use(a.slots.inputs, pass);
     if (a.kind == Kind::forward) most_alive = std::max(most_alive, ++alive);
-    if (a.kind == Kind::backward_input || a.kind == Kind::backward_weight) gradients[chunk].use(a.slots.gradients, a.micro_batch);
+    if (a.kind == Kind::backward_input || a.kind == Kind::backward_weight) gradients.use(a.slots.gradients, pass);
     if (a.kind == Kind::backward || a.kind == Kind::backward_input || a.kind == Kind::forward_only)
-      saved[chunk].free(a.slots.saved);
+      saved.free(a.slots.saved);
     if (a.kind == Kind::backward || a.kind == Kind::backward_weight || a.kind == Kind::forward_only) {
-      inputs[chunk].free(a.slots.inputs);
+      inputs.free(a.slots.inputs);
       --alive;
     }
-    if (a.kind == Kind::backward_weight) gradients[chunk].free(a.slots.gradients);
+    if (a.kind == Kind::backward_weight) gradients.free(a.slots.gradients);
   }
+  for (const Ring* ring : {&saved, &inputs, &gradients}) ring->check();
   // Every pass once, and both halves of backward.
   const bool trains = pipeline.kind != forward_only, halves = pipeline.kind == zero_bubble;
   for (const Kind kind : {Kind::forward, Kind::forward_only, Kind::backward, Kind::backward_input, Kind::backward_weight}) {
