@@ -120,6 +120,26 @@ TEST_P(LocalFaultsOfOne, ASignalToTheCommandReachesTheRanks) {
   expect_undisturbed("run");
 }
 
+// A rank that stands still cannot save, so the first signal alone does not end the launch at once.
+TEST_P(LocalFaultsOfOne, ASecondSignalToTheCommandKillsTheRanks) {
+  const pid_t child = start_shell(fmt::format("cd {} && exec env {} {} {} > out.txt 2>&1", folder_.path().string(), path(),
+                                              TRIREME_BINARY, launch_run("run")));
+  wait_until_trained("run");
+  const std::vector<pid_t> ranks = ranks_of("run");
+  kill(ranks[1], SIGSTOP);
+  kill(child, SIGINT);
+  EXPECT_TRUE(eventually([&] { return contains(log_of("run"), "INT: the ranks are told to stop"); }, seconds(20)));
+  EXPECT_FALSE(ranks_of("run").empty());
+  kill(child, SIGINT);
+  int status = 0;
+  EXPECT_TRUE(eventually([&] { return waitpid(child, &status, WNOHANG) == child; }, seconds(30)));
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGKILL) << text_of(folder_ / "out.txt");
+  EXPECT_FALSE(contains(log_of("run"), "was stopped by a signal")) << "the limit for stopped ranks ended it";
+  EXPECT_TRUE(eventually([&] { return processes("").empty(); }, seconds(10))) << left();
+  finish("run");
+  expect_undisturbed("run");
+}
+
 INSTANTIATE_TEST_SUITE_P(Starters, LocalFaults, testing::Values("mpirun", "itself"),
                          [](const auto& starter) { return std::string(starter.param); });
 
