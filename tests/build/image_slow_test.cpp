@@ -101,18 +101,25 @@ class Image : public testing::Test {
     ASSERT_EQ(packed.status, 0) << packed.output;
   }
 
+  void make_image() const {
+    import_base();
+    if (const ProgramResult probe = podman("run --rm base:1 id"); probe.status != 0)
+      SKIP_FOR(machine) << "podman cannot run a container here: " << probe.output;
+    make_package();
+    const ProgramResult built =
+        in_podman(fmt::format("IMAGE=trireme:test PACKAGE={}/package.tar.gz BASE=localhost/base:1 PACKAGES= {} build",
+                              folder_.path().string(), kMakeImage));
+    ASSERT_EQ(built.status, 0) << built.output;
+  }
+
+  std::string text_of(const std::string& file) const { return run_shell("cat " + (folder_ / file).string()).output; }
+
   TemporaryFolder folder_;
 };
 
 TEST_F(Image, TrainsAsAnyUserAndHasNothingOfItsBuild) {
-  import_base();
-  if (const ProgramResult probe = podman("run --rm base:1 id"); probe.status != 0)
-    SKIP_FOR(machine) << "podman cannot run a container here: " << probe.output;
-  make_package();
-  const ProgramResult built =
-      in_podman(fmt::format("IMAGE=trireme:test PACKAGE={}/package.tar.gz BASE=localhost/base:1 PACKAGES= {} build",
-                            folder_.path().string(), kMakeImage));
-  ASSERT_EQ(built.status, 0) << built.output;
+  make_image();
+  if (IsSkipped() || HasFatalFailure()) return;
   const ProgramResult trained = podman("run --rm --user 1234:1234 trireme:test trireme train demo trainer.max_steps=2");
   EXPECT_EQ(trained.status, 0) << trained.output;
   EXPECT_TRUE(contains(trained.output, "done    2 steps"));
@@ -122,6 +129,39 @@ TEST_F(Image, TrainsAsAnyUserAndHasNothingOfItsBuild) {
       in_podman(fmt::format("IMAGE=trireme:test OUTPUT={}/image.tar {} tar", folder_.path().string(), kMakeImage));
   EXPECT_EQ(saved.status, 0) << saved.output;
   EXPECT_TRUE(fs::exists(folder_ / "image.tar"));
+}
+
+// `trireme launch local` with a real container runtime: trains as outside, and leaves no container, also after kill -9.
+TEST_F(Image, LaunchesStartInContainers) {
+  make_image();
+  if (IsSkipped() || HasFatalFailure()) return;
+  const auto launch = [](const std::string& words) {
+    return TRIREME_BINARY
+           " launch local demo --ranks 2 --results results --container podman localhost/trireme:test "
+           "trainer.threads=1 trainer.val_check_interval=null " +
+           words;
+  };
+  const ProgramResult trained = in_podman(launch("--name short trainer.max_steps=3"));
+  EXPECT_EQ(trained.status, 0) << trained.output;
+  EXPECT_TRUE(contains(trained.output, "done    3 steps")) << trained.output;
+  const ProgramResult outside = run_shell(
+      fmt::format("cd {} && " TRIREME_BINARY " launch local demo --ranks 2 --results results --name outside trainer.threads=1 "
+                  "trainer.val_check_interval=null trainer.max_steps=3",
+                  folder_.path().string()));
+  EXPECT_EQ(outside.status, 0) << outside.output;
+  const auto losses = [&](const std::string& name) {
+    return run_shell(fmt::format("grep -o 'loss *[0-9.]*' {}/results/{}/log.txt", folder_.path().string(), name)).output;
+  };
+  EXPECT_NE(losses("short"), "");
+  EXPECT_EQ(losses("short"), losses("outside"));
+
+  const ProgramResult killed = in_podman(
+      launch("--name long --detach trainer.max_steps=100000 > out.txt 2>&1") +
+      "; for i in $(seq 300); do grep -q \"step \" results/long/log.txt && break; sleep 0.1; done; echo there $(podman ps -q | "
+      "wc -l); "
+      "kill -9 $(sed -n \"s/started long as \\([0-9]*\\)@.*/\\1/p\" out.txt); "
+      "for i in $(seq 200); do [ -z \"$(podman ps -q)\" ] && break; sleep 0.1; done; echo left $(podman ps -q | wc -l)");
+  EXPECT_EQ(killed.output, "there 1\nleft 0\n") << text_of("out.txt");
 }
 
 }  // namespace

@@ -148,6 +148,13 @@ TEST(LocalContainer, NothingIsAskedForThatTheMachineDoesNotHave) {
   }
 }
 
+TEST(LocalContainer, LimitsAreRaisedWhereTheyCanBe) {
+  const ContainerDevices bound{.can_raise_limits = false};
+  EXPECT_TRUE(contains(container_words("podman", "a", bound), " --ulimit=host "));
+  EXPECT_FALSE(contains(container_words("podman", "a", bound), "memlock"));
+  EXPECT_TRUE(contains(container_words("docker", "a", bound), " --ulimit=memlock=-1 ")) << "its daemon sets them";
+}
+
 TEST(LocalContainer, ImagesThatARuntimeCannotStartAreOneLine) {
   const auto message = [](const char* runtime, const char* image) {
     return message_of<UserError>([&] { container_start(image_of(runtime, image), "n", {}, {}); });

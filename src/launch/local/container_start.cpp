@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/subprocess.h"
@@ -19,14 +21,17 @@ constexpr const char* kSharedMemory = "/dev/shm";
 
 void append(Words& words, std::initializer_list<std::string> more) { words.insert(words.end(), more.begin(), more.end()); }
 
-// stdin stays open, because its end tells the ranks in the container that their supervisor is gone. Pinned memory of NICs and
-// GPUs needs an unlimited memlock.
+// Pinned memory of NICs and GPUs needs an unlimited memlock.
+Words limit_words(const std::string& runtime, const ContainerDevices& devices) {
+  if (runtime == "podman" && !devices.can_raise_limits) return {"--ulimit=host"};
+  return {"--ulimit=memlock=-1", "--ulimit=stack=67108864"};
+}
+
+// stdin stays open, because its end tells the ranks in the container that their supervisor is gone.
 Words docker_like_words(const Container& container, const std::string& name, const std::vector<EnvironmentVariable>& environment,
                         const ContainerDevices& devices) {
-  Words words = {container.runtime,        "run",        "--rm",
-                 "--interactive",          "--name",     name,
-                 "--network=host",         "--ipc=host", "--ulimit=memlock=-1",
-                 "--ulimit=stack=67108864"};
+  Words words = {container.runtime, "run", "--rm", "--interactive", "--name", name, "--network=host", "--ipc=host"};
+  for (const std::string& word : limit_words(container.runtime, devices)) words.push_back(word);
   if (devices.gpus > 0)
     append(words, container.runtime == "docker" ? std::initializer_list<std::string>{"--gpus", "all"}
                                                 : std::initializer_list<std::string>{"--device", "nvidia.com/gpu=all"});
@@ -105,6 +110,17 @@ ContainerStart container_start(const Container& container, const std::string& na
   if (runtime == "ctr")
     return {ctr_words(container, name, environment, devices), {"ctr", "task", "kill", "--signal", "SIGKILL", name}};
   return {docker_like_words(container, name, environment, devices), {runtime, "rm", "--force", name}};
+}
+
+ContainerDevices container_devices(int64_t gpus) {
+  constexpr int kMayRaise = 24;  // CAP_SYS_RESOURCE, in the mask of /proc/self/status
+  std::ifstream status("/proc/self/status");
+  uint64_t capabilities = 0;
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("CapEff:")) capabilities = std::strtoull(line.c_str() + std::string_view("CapEff:").size(), nullptr, 16);
+  std::error_code failed;
+  return {
+      .gpus = gpus, .has_infiniband = fs::exists(kInfiniband, failed), .can_raise_limits = (capabilities >> kMayRaise & 1) != 0};
 }
 
 void require_container(const Container& container) {

@@ -150,15 +150,15 @@ class LocalPlanner {
   }
 
   void use_container(const Job& job, LocalJob& local) {
-    std::error_code failed;
-    const ContainerDevices devices{.gpus = job.has_gpus ? std::max<int64_t>(cuda_device_count(), 1) : 0,
-                                   .has_infiniband = fs::exists("/dev/infiniband", failed)};
+    const ContainerDevices devices = container_devices(job.has_gpus ? std::max<int64_t>(cuda_device_count(), 1) : 0);
     const ContainerStart start = container_start(*job.container, fmt::format("trireme-{}-{}", job.name, ::getpid()), {}, devices);
     require_container(*job.container);
     local.starter = RankStarter::container;
     local.container = start.start;
     local.container_removal = start.removal;
     note(fmt::format("{} {}", job.container->runtime, job.container->image), "--container; its ranks are started in it");
+    if (job.container->runtime == "podman" && !devices.can_raise_limits)
+      note("--ulimit=host", "this user may not raise limits; for InfiniBand, raise memlock before");
   }
 
   const LaunchOptions& options_;
