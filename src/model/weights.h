@@ -73,11 +73,11 @@ struct FlatLayout {
   std::vector<int64_t> offsets;
   std::vector<int64_t> weight_offsets;  // in the flat buffer of the weights: the same, unless some are not in it (kNotStored)
   std::vector<Bucket> buckets;
-  Unit head, embedding;      // empty where this rank has nothing of them
-  std::vector<Unit> blocks;  // by layer
-  int64_t count = 0;         // elements of a flat buffer
-  int64_t weight_count = 0;  // elements of the flat buffer of the weights
-  int64_t state_count = 0;   // elements of a state buffer
+  Unit head, embedding;            // empty where this rank has nothing of them
+  std::vector<Unit> blocks;        // by layer
+  int64_t count = 0;               // elements of a flat buffer
+  int64_t weight_count = 0;        // elements of the flat buffer of the weights
+  int64_t state_count = 0;         // elements of a state buffer
   int64_t most_in_bucket() const;  // elements of the largest bucket
 
   // Buckets of up to model.optim.bucket_cap_mb; without it one per unit.

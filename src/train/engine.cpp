@@ -63,8 +63,9 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   const bool narrow_sums = model.optim.grad_sync_dtype == SyncType::bf16 && mesh.dp_cp->size() > 1;
   NarrowSums narrow;
   if (narrow_sums)
-    narrow = {.bucket = layout_.state_count < layout_.count ? arenas.gradients.take({layout_.most_in_bucket()}, DType::bf16) : Tensor{},
-              .own = arenas.gradients.take({layout_.state_count}, DType::bf16)};
+    narrow = {
+        .bucket = layout_.state_count < layout_.count ? arenas.gradients.take({layout_.most_in_bucket()}, DType::bf16) : Tensor{},
+        .own = arenas.gradients.take({layout_.state_count}, DType::bf16)};
   grads_.emplace(layout_, model, backend, mesh, gradients, narrow);
   first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);

@@ -140,7 +140,8 @@ std::vector<Action> receive_early(const std::vector<Action>& list) {
 using Holder = std::pair<int64_t, int64_t>;  // micro-batch and chunk
 
 // Gives each holder the lowest slot that is free from its first to its last action. An action without a holder uses no slot.
-void assign(std::vector<Action>& list, int64_t Slots::*slot, const std::function<std::optional<Holder>(const Action&)>& holder_of) {
+void assign(std::vector<Action>& list, int64_t Slots::*slot,
+            const std::function<std::optional<Holder>(const Action&)>& holder_of) {
   std::map<Holder, size_t> last_use;
   for (size_t i = 0; i < list.size(); ++i)
     if (const std::optional<Holder> holder = holder_of(list[i])) last_use[*holder] = i;
@@ -168,11 +169,13 @@ void assign_slots(std::vector<Action>& list) {
     return std::ranges::count(kinds, a.kind) > 0 ? std::optional(Holder{a.micro_batch, a.chunk}) : std::nullopt;
   };
   using enum ActionKind;
-  assign(list, &Slots::batch,
-         [](const Action& a) { return is_compute(a.kind) ? std::optional(Holder{a.micro_batch, 0}) : std::nullopt; });
+  assign(list, &Slots::batch, [](const Action& a) {
+    return is_compute(a.kind) ? std::optional(Holder{a.micro_batch, 0}) : std::nullopt;
+  });
   assign(list, &Slots::saved, [&](const Action& a) { return chunk_in(a, {forward, forward_only, backward, backward_input}); });
-  assign(list, &Slots::inputs,
-         [&](const Action& a) { return chunk_in(a, {forward, forward_only, backward, backward_input, backward_weight}); });
+  assign(list, &Slots::inputs, [&](const Action& a) {
+    return chunk_in(a, {forward, forward_only, backward, backward_input, backward_weight});
+  });
   assign(list, &Slots::gradients, [&](const Action& a) { return chunk_in(a, {backward_input, backward_weight}); });
 }
 

@@ -30,9 +30,8 @@ class MemoryChecker final : public StepMemory, public StepWatcher {
 
   Tensor take(const char* name, const Shape& shape, DType dtype) override {
     const PlannedTensor& planned = plan_.action(action_.kind, action_.chunk).tensors.at(next_++);
-    const int64_t address = planned.place.offset == TensorPlace::kNowhere
-                                ? TensorPlace::kNowhere
-                                : plan_.address(planned.place, action_.slots);
+    const int64_t address =
+        planned.place.offset == TensorPlace::kNowhere ? TensorPlace::kNowhere : plan_.address(planned.place, action_.slots);
     tensors_.push_back({name, address});
     return {
         .data = reinterpret_cast<void*>(tensors_.size() << kOffsetBits), .dtype = dtype, .shape = shape, .device = Device::none};

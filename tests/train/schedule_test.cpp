@@ -90,8 +90,7 @@ void check_stage(const Pipeline& pipeline, int64_t stage) {
     inputs.use(a.slots.inputs, pass);
     if (a.kind == Kind::forward) most_alive = std::max(most_alive, ++alive);
     if (a.kind == Kind::backward_input || a.kind == Kind::backward_weight) gradients.use(a.slots.gradients, pass);
-    if (a.kind == Kind::backward || a.kind == Kind::backward_input || a.kind == Kind::forward_only)
-      saved.free(a.slots.saved);
+    if (a.kind == Kind::backward || a.kind == Kind::backward_input || a.kind == Kind::forward_only) saved.free(a.slots.saved);
     if (a.kind == Kind::backward || a.kind == Kind::backward_weight || a.kind == Kind::forward_only) {
       inputs.free(a.slots.inputs);
       --alive;
