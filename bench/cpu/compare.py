@@ -23,9 +23,12 @@ from pathlib import Path
 
 import quiet
 import report
-from contestants import CASES, PEER_MODES, PRECISIONS, Limits, Peer, RunFailed, Trireme
+from contestants import CASES, INSTRUCTIONS, PEER_MODES, PRECISIONS, Limits, Peer, RunFailed, Trireme
 
 ROOT = Path(__file__).resolve().parents[2]
+INSTRUCTION_TEXTS = {'best': 'all that the machine has'} | {
+    name: f'both programs limited: TRIREME_CPU_ISA={ours}, ONEDNN_MAX_CPU_ISA={peer}'
+    for name, (ours, peer) in INSTRUCTIONS.items() if ours}
 REPORTS = Path(__file__).resolve().parent / 'reports'
 
 
@@ -68,6 +71,8 @@ def arguments_of(command_line):
     parser.add_argument('--cases', type=choice_list(CASES), help=f'default {",".join(CASES)}')
     parser.add_argument('--precisions', type=choice_list(PRECISIONS), default=list(PRECISIONS), help='default fp32,bf16')
     parser.add_argument('--modes', type=choice_list(PEER_MODES), default=PEER_MODES, help='of the peer; default eager,default')
+    parser.add_argument('--instructions', choices=INSTRUCTIONS, default='best',
+                        help='what both programs may use at most; default best, all that the machine has')
     parser.add_argument('--rounds', type=positive, help='runs of each program; default 3')
     parser.add_argument('--steps', type=positive, help='timed steps of a run; default 5')
     parser.add_argument('--cores', type=core_list, default=os.sched_getaffinity(0), help='e.g. 0-3; default all')
@@ -151,7 +156,8 @@ def broken_rules(arguments, commit, load_before, failures, shares):
 def main(command_line):
     arguments = arguments_of(command_line)
     os.sched_setaffinity(0, arguments.cores)  # the programs inherit it
-    contestants = [Trireme(arguments.trireme)] + [Peer(arguments.python, arguments.peer, mode) for mode in arguments.modes]
+    contestants = [Trireme(arguments.trireme, arguments.instructions)]
+    contestants += [Peer(arguments.python, arguments.peer, mode, arguments.instructions) for mode in arguments.modes]
     if not arguments.quick and not arguments.busy and not quiet.wait_until_quiet(arguments.wait):
         print(f'compare.py: the load average is {quiet.load_average():.1f}, and a report needs at most {quiet.QUIET_LOAD} before the '
               'first run; wait longer with --wait MINUTES, or measure anyway with --busy', file=sys.stderr)
@@ -181,7 +187,8 @@ def main(command_line):
         'load average before': f'{load_before:.1f}, after: {quiet.load_average():.1f}',
         'other programs': f'used at most {max(shares, default=0):.1%} of the cores during a run',
         'runs': f'{arguments.rounds} rounds, programs in turns, {arguments.steps} timed steps each, {len(arguments.cores)} threads',
-        'peer': '; '.join([*(re.findall(r'^PEER (torch \S+)', log_text, re.MULTILINE) or ['no output'])[:1], *Peer.limited()]),
+        'peer': '; '.join([*(re.findall(r'^PEER (torch \S+)', log_text, re.MULTILINE) or ['no output'])[:1], *Peer.limited(arguments.instructions)]),
+        'instructions': INSTRUCTION_TEXTS[arguments.instructions],
         'rate of a run': 'ours from the mean of the timed steps, as summary.json has it; the peer\'s from their median',
     }
     arguments.reports.mkdir(parents=True, exist_ok=True)

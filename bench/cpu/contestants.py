@@ -16,6 +16,8 @@ PEER_MODES = ['eager', 'default']  # default: torch.compile
 # Limits of oneDNN, the library of PyTorch's CPU GEMMs, best first; None: no limit. Some virtual machines announce AMX and yet end
 # oneDNN's AMX code with SIGILL.
 PEER_INSTRUCTION_SETS = [None, 'AVX512_CORE_AMX', 'AVX10_1_512', 'AVX512_CORE_BF16', 'AVX512_CORE', 'AVX2']
+# Limits of both programs, for what CPUs without the better instructions reach: name -> TRIREME_CPU_ISA, the peer's first limit.
+INSTRUCTIONS = {'best': (None, None), 'avx512': ('avx512_bf16', 'AVX10_1_512')}
 
 
 class RunFailed(Exception):
@@ -59,8 +61,8 @@ def run_logged(command, log, limits, variables=()):
 class Trireme:
     name = 'trireme'
 
-    def __init__(self, binary):
-        self.binary = binary
+    def __init__(self, binary, instructions='best'):
+        self.binary, self.instruction_set = binary, INSTRUCTIONS[instructions][0]
 
     def tokens_per_second(self, case, precision, limits, log):
         with tempfile.TemporaryDirectory(prefix='trireme-bench-') as folder:
@@ -80,7 +82,8 @@ class Trireme:
         all_steps = limits.steps + min(5, limits.steps)
         output = run_logged([self.binary, 'train', RECIPES / f'{case}.yaml', 'trainer.backend=cpu',
                              f'trainer.precision={PRECISIONS[precision]}', f'trainer.max_steps={all_steps}',
-                             f'trainer.threads={limits.threads}', f'exp_manager.explicit_log_dir={folder}', *options], log, limits)
+                             f'trainer.threads={limits.threads}', f'exp_manager.explicit_log_dir={folder}', *options], log, limits,
+                            [('TRIREME_CPU_ISA', self.instruction_set)] if self.instruction_set else [])
         backend = re.search(r'^backend (\w+)', output, re.MULTILINE)
         if not backend or backend.group(1) != 'cpu':
             raise RunFailed(f'it ran on {backend.group(1) if backend else "an unknown backend"}; this comparison is of CPUs only')
@@ -99,12 +102,13 @@ class Peer:
     """A PyTorch program that prints one line per run: PEER torch VERSION ... tok/s=NUMBER ..."""
     limits = {}  # precision -> index into PEER_INSTRUCTION_SETS of the best that runs; all modes share it
 
-    def __init__(self, python, script, mode):
+    def __init__(self, python, script, mode, instructions='best'):
         self.python, self.script, self.mode = python, script, mode
+        self.first = PEER_INSTRUCTION_SETS.index(INSTRUCTIONS[instructions][1])
         self.name = f'torch {mode}'
 
     def tokens_per_second(self, case, precision, limits, log):
-        for index in range(Peer.limits.get(precision, 0), len(PEER_INSTRUCTION_SETS)):
+        for index in range(Peer.limits.get(precision, self.first), len(PEER_INSTRUCTION_SETS)):
             Peer.limits[precision] = index
             try:
                 return self.run(case, precision, limits, log, PEER_INSTRUCTION_SETS[index])
@@ -113,10 +117,11 @@ class Peer:
         raise RunFailed('ended by SIGILL with every limit of the instruction set')
 
     @classmethod
-    def limited(cls):
-        """One phrase per precision whose instruction set had to be limited."""
+    def limited(cls, instructions):
+        """One phrase per precision whose instruction set had to be limited further than asked for."""
+        asked = PEER_INSTRUCTION_SETS.index(INSTRUCTIONS[instructions][1])
         return [f'ONEDNN_MAX_CPU_ISA={PEER_INSTRUCTION_SETS[index]} in {precision}, the best that runs: without it, SIGILL in oneDNN'
-                for precision, index in cls.limits.items() if index > 0]
+                for precision, index in cls.limits.items() if index > asked]
 
     def run(self, case, precision, limits, log, instruction_set):
         variables = [('ONEDNN_MAX_CPU_ISA', instruction_set)] if instruction_set else []

@@ -74,6 +74,20 @@ TEST_F(CpuCompare, LimitsThePeerToTheBestInstructionSetThatRuns) {
   EXPECT_NE(none.output.find("SIGILL with every limit"), std::string::npos) << none.output;
 }
 
+// What CPUs with fewer instructions would reach.
+TEST_F(CpuCompare, LimitsBothPrograms) {
+  const auto limited = [&](const char* name, const char* variable, const char* value, const std::string& rest) {
+    return script(name, std::string("[ \"$") + variable + "\" = " + value + " ] || exit 1\n" + rest);
+  };
+  const std::string ours512 = limited("ours512", "TRIREME_CPU_ISA", "avx512_bf16", ". " + ours("cpu") + "\n"),
+                    peer512 = limited("peer512", "ONEDNN_MAX_CPU_ISA", "AVX10_1_512", ". " + peer_ + "\n");
+  EXPECT_EQ(compare(ours512, peer512, "--quick").status, 1) << "without --instructions nothing is limited";
+  const ProgramResult run = compare(ours512, peer512, "--instructions avx512 --busy --rounds 1 --name few --reports " + reports_);
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_TRUE(contains(report("few"), "- instructions: both programs limited: TRIREME_CPU_ISA=avx512_bf16"));
+  EXPECT_FALSE(contains(report("few"), "SIGILL")) << report("few");
+}
+
 // Figures of one round must not be cited, and the report says so.
 TEST_F(CpuCompare, ReportsWhichRulesWereBroken) {
   const ProgramResult run = compare(ours("cpu"), peer_, "--busy --rounds 1 --commit abc --name one --reports " + reports_);
