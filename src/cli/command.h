@@ -12,6 +12,7 @@ void add_train_command(CLI::App& app, int& status);
 void add_launch_command(CLI::App& app, int& status);
 void add_generate_command(CLI::App& app, int& status);
 void add_config_command(CLI::App& app, int& status);
+void add_validate_command(CLI::App& app, int& status);
 void add_plan_command(CLI::App& app, int& status);
 void add_recipes_command(CLI::App& app, int& status);
 void add_data_command(CLI::App& app, int& status);

@@ -32,6 +32,7 @@ int run(int argc, char** argv) {
   trireme::add_launch_command(app, status);
   trireme::add_generate_command(app, status);
   trireme::add_config_command(app, status);
+  trireme::add_validate_command(app, status);
   trireme::add_plan_command(app, status);
   trireme::add_recipes_command(app, status);
   trireme::add_data_command(app, status);

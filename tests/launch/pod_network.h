@@ -42,6 +42,16 @@ class PodNetwork {
 
   bool works() const { return works_; }
 
+  // From now on the pod sends and receives at most so much, as in "100mbit"; false: the kernel cannot.
+  bool limit(int pod, const std::string& rate) const {
+    const auto set = [&](const std::string& end, const std::string& device) {
+      return run_shell(fmt::format("ip netns exec {}-{} tc qdisc replace dev {} root tbf rate {} burst 128k latency 20ms",
+                                   prefix_, end, device, rate))
+                 .status == 0;
+    };
+    return set(std::to_string(pod), "eth0") && set("sw", fmt::format("p{}", pod));
+  }
+
   // Ends every process of a pod at once, as when its node is lost.
   void lose(int pod) const { run_shell(fmt::format("kill -9 $(ip netns pids {}-{})", prefix_, pod)); }
 
