@@ -143,7 +143,7 @@ MeetingTerms terms_of(const TrainArguments& arguments) {
   MeetingTerms terms;
   try {
     Settings settings = arguments.recipe.resolve({}, Validation::by_the_caller).settings;
-    terms.timeout = std::chrono::seconds(settings.trainer.rank_timeout);
+    terms.timeout = std::chrono::seconds(settings.trainer.longest_rank_wait());
     ModelSettings& model = settings.model;
     if (model.vocab_size == 0) model.vocab_size = default_vocabulary(model.data, model.tokenizer);
     LoggedParameters rows;
@@ -201,7 +201,8 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
   if (may_use_gpu(settings.trainer.backend)) there.memory = 0;  // the trainer checks the memory of the GPU
   require_fit(settings, there);
   require_runnable(settings, world.size());
-  world.set_timeout(std::chrono::seconds(settings.trainer.rank_timeout));
+  world.set_timeout(std::chrono::seconds(settings.trainer.longest_rank_wait()));
+  world.control().set_hangs(settings.trainer.rank_timeout > 0 ? Control::Hangs::ignored : Control::Hangs::found);
   std::function<StepPrediction(const std::string&)> predict;
   if (arguments.plan)
     predict = [&arguments, settings](const std::string& device) {

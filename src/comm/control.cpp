@@ -31,7 +31,28 @@ constexpr seconds kTimeToSpeak{1};   // for rank 1 if rank 0 is gone
 constexpr const char* kAnswer = "missing";
 constexpr const char* kTimes = "times";  // rank 0's clock, and this rank's when the answer came
 
+// Waits shorter than this are not seen by the others, so a pause of this thread must be longer to count.
+constexpr seconds kPause{2};
+
+double steady_seconds() { return system_clock().seconds(); }
+
 std::string end_text(const JobEnd& end) { return fmt::format("{} {}", end.status, end.line); }
+
+// Counts a wait as long as it lasts.
+class CountedWait {
+ public:
+  explicit CountedWait(std::atomic<int>* count) : count_(count) {
+    if (count_ != nullptr) *count_ += 1;
+  }
+  ~CountedWait() {
+    if (count_ != nullptr) *count_ -= 1;
+  }
+  CountedWait(const CountedWait&) = delete;
+  CountedWait& operator=(const CountedWait&) = delete;
+
+ private:
+  std::atomic<int>* count_;
+};
 
 JobEnd end_from(const std::string& text) {
   const size_t space = text.find(' ');
@@ -40,10 +61,13 @@ JobEnd end_from(const std::string& text) {
 
 }  // namespace
 
-Control::Control() : places_{place_of_this_process()} {}
+Control::Control() : places_{place_of_this_process()}, watch_ranks_(0, 1, steady_seconds()) {}
 
 Control::Control(Company company, LastResort last_resort)
-    : rank_(company.rank), last_resort_(last_resort), peers_(company.ranks.size()) {
+    : rank_(company.rank),
+      last_resort_(last_resort),
+      peers_(company.ranks.size()),
+      watch_ranks_(company.rank, company.size(), steady_seconds()) {
   for (size_t other = 0; other < company.ranks.size(); ++other) {
     places_.push_back(company.ranks[other].place);
     if (!company.connections[other].is_open()) continue;
@@ -71,30 +95,36 @@ void Control::set_timeout(seconds timeout) {
   timeout_ = timeout;
 }
 
-void Control::connect(std::function<std::vector<CallCount>()> calls, std::function<void(const JobEnd&)> on_end) {
+void Control::connect(std::function<Communication()> communication, std::function<void(const JobEnd&)> on_end) {
   const std::lock_guard lock(mutex_);
-  calls_ = std::move(calls);
+  communication_ = std::move(communication);
   on_end_ = std::move(on_end);
+}
+
+void Control::set_hangs(Hangs hangs) {
+  const std::lock_guard lock(mutex_);
+  hangs_ = hangs;
 }
 
 // ------------------------------------------------------------------------------------------------------------- the thread
 
 void Control::run() {
-  Clock::time_point next_beat = Clock::now();
+  Clock::time_point next_beat = Clock::now(), turn = next_beat;
   while (!stop_) {
-    const Clock::time_point turn = Clock::now();
     std::vector<pollfd> entries;
     const std::vector<int> ranks = living();
     for (const int other : ranks) entries.push_back({.fd = peer(other).connection.descriptor(), .events = POLLIN, .revents = 0});
     ::poll(entries.data(), entries.size(), static_cast<int>(kTurn.count()));
-    notice_pause(turn);
+    notice_pause(std::exchange(turn, Clock::now()));
     for (size_t i = 0; i < entries.size(); ++i)
       if (entries[i].revents != 0) take_messages(ranks[i]);
+    observe();
     if (Clock::now() >= next_beat) {
       send_beats();
       next_beat = Clock::now() + kBeatEvery;
     }
     ask_watch();
+    judge();
     exit_if_overdue();
   }
 }
@@ -104,6 +134,51 @@ void Control::notice_pause(Clock::time_point before) {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
   if (now - before > std::max(timeout_ - 2 * kBeatEvery, kSilent)) quiet_until_ = now + kGraceToLeave;
+  if (now - before > kPause) watch_ranks_.forgive(steady_seconds());
+}
+
+void Control::observe() {
+  std::function<Communication()> source;
+  {
+    const std::lock_guard lock(mutex_);
+    source = communication_;
+  }
+  Communication communication = source ? source() : Communication{};
+  Activity own = board_.seen();
+  for (const CallCount& call : communication.calls) own.calls += call.count;
+  own.waits = communication.waits || owner_waits_ > 0;
+  const std::lock_guard lock(mutex_);
+  own_ = std::move(communication);
+  watch_ranks_.observe(own, steady_seconds());
+}
+
+void Control::judge() {
+  std::vector<HangFinding> findings;
+  {
+    const std::lock_guard lock(mutex_);
+    if (hangs_ == Hangs::ignored || end_) return;
+    findings = watch_ranks_.judge(steady_seconds(), board_.median_step_seconds(),
+                                  [&](int other) { return peer(other).connection.answers(kSilent); });
+  }
+  for (const HangFinding& finding : findings) {
+    const std::string name = finding.rank == kWholeJob ? "the job" : name_of(finding.rank);
+    if (finding.kind == HangFinding::Kind::hangs) {
+      const JobEnd end{.status = kFailed, .line = fmt::format("{} hangs: {}", name, finding.text)};
+      if (rank_ != 0) note_silent_rank_0();
+      if (declare(end)) say(end.line);
+      return;
+    }
+    if (rank_ > 1) continue;
+    const std::string deadline =
+        finding.seconds_left > 0 ? fmt::format("; the job ends if this lasts another {:.0f} s", finding.seconds_left) : "";
+    fmt::print(stderr, "{} {}: {}{}\n", name, finding.kind == HangFinding::Kind::lags ? "lags" : "continues", finding.text,
+               deadline);
+  }
+}
+
+void Control::note_silent_rank_0() {
+  const std::lock_guard lock(mutex_);
+  rank_0_silent_ = true;
 }
 
 void Control::ask_watch() {
@@ -148,10 +223,10 @@ void Control::handle(int from, const TcpMessage& message) {
   switch (message.kind) {
     case kBeat: {
       const json in = parse_json(message.text);
-      Beat& beat = peer(from).beat;
-      beat.step = in.at("step");
-      beat.calls.clear();
-      for (const json& call : in.at("calls")) beat.calls.push_back({.group = call[0], .stream = call[1], .count = call[2]});
+      watch_ranks_.hear(from, activity_of(in.at("activity")), steady_seconds());
+      std::vector<CallCount>& calls = peer(from).calls;
+      calls.clear();
+      for (const json& call : in.at("calls")) calls.push_back({.group = call[0], .stream = call[1], .count = call[2]});
       return;
     }
     case kMail: {
@@ -188,6 +263,7 @@ void Control::handle(int from, const TcpMessage& message) {
       return;
     case kGoodbye:
       peer(from).left = true;
+      watch_ranks_.leave_out(from);
       changed_.notify_all();
       return;
     default:
@@ -197,12 +273,13 @@ void Control::handle(int from, const TcpMessage& message) {
 
 // A connection that closes without a goodbye means that its process died.
 void Control::lose(int rank) {
-  int64_t step = step_;
+  int64_t step = board_.seen().step;
   {
     const std::lock_guard lock(mutex_);
     if (peer(rank).left || peer(rank).lost) return;
     peer(rank).lost = true;
-    step = std::max(step, peer(rank).beat.step);
+    watch_ranks_.leave_out(rank);
+    step = std::max(step, watch_ranks_.of(rank).step);
     changed_.notify_all();
   }
   const std::string when = step < 0 ? "before the first step" : fmt::format("in step {}", step + 1);
@@ -216,21 +293,22 @@ void Control::send(int to, uint8_t kind, const std::string& text) {
 }
 
 void Control::send_beats() {
-  std::function<std::vector<CallCount>()> source;
+  json calls = json::array();
+  json activity;
   {
     const std::lock_guard lock(mutex_);
-    source = calls_;
+    activity = json_of(watch_ranks_.of(rank_));
+    if (rank_ != 0)
+      for (const CallCount& call : own_.calls) calls.push_back({call.group, call.stream, call.count});
   }
-  json calls = json::array();
-  if (source && rank_ != 0)
-    for (const CallCount& call : source()) calls.push_back({call.group, call.stream, call.count});
-  const std::string text = json_text(json{{"step", step_.load()}, {"calls", std::move(calls)}}, kOneLine);
+  const std::string text = json_text(json{{"activity", std::move(activity)}, {"calls", std::move(calls)}}, kOneLine);
   for (const int other : living()) send(other, kBeat, text);
 }
 
 // ------------------------------------------------------------------------------------------------------------------- mail
 
 std::string Control::take(int from, const std::string& key) {
+  const CountedWait wait(std::this_thread::get_id() == owner_ ? &owner_waits_ : nullptr);
   std::unique_lock lock(mutex_);
   std::deque<std::string>& queue = mail_[{from, key}];
   while (queue.empty()) {
@@ -291,8 +369,8 @@ bool Control::has_begun(int rank, const CallCount& call) {
       return other.group == call.group && other.stream == call.stream && other.count >= call.count;
     });
   };
-  if (rank == 0) return calls_ && counts(calls_());
-  return counts(peer(rank).beat.calls);
+  if (rank == 0) return communication_ && counts(communication_().calls);
+  return counts(peer(rank).calls);
 }
 
 Control::Clock::duration Control::silence_of(int rank) const {
@@ -414,7 +492,9 @@ void Control::exit_if_overdue() {
   JobEnd end;
   {
     const std::lock_guard lock(mutex_);
-    const seconds grace = rank_ == 0 ? kGraceToLeave : 2 * kGraceToLeave;
+    const seconds grace = watch_ranks_.hangs_here(board_.median_step_seconds()) ? seconds(1)
+                          : rank_ == 0                                          ? kGraceToLeave
+                                                                                : 2 * kGraceToLeave;
     if (last_resort_ == LastResort::none || !end_ || Clock::now() < ended_at_ + grace) return;
     end = *end_;
   }

@@ -2,8 +2,10 @@
 // exchanged once (who runs where, the folder of the run, the shards of a checkpoint), detects dead ranks, and tells all ranks why
 // the job ends. No training step waits for it.
 //
-//   every second   each rank sends rank 0 a heartbeat: its step and how many calls it has begun in each group. Rank 0 sends them
-//                  on, so that a rank that times out can name the ranks that did not arrive.
+//   every second   each rank sends rank 0 a heartbeat: what it is doing (activity.h) and how many calls it has begun in each
+//                  group. So a rank that times out can name the ranks that did not arrive.
+//   a rank hangs   its heartbeats show no progress, or stop (rank_watch.h). Rank 0 names it, and ends the job if it does not
+//                  continue. Rank 0 itself is judged by the others.
 //   a rank dies    its connection closes. Rank 0 prints that at once, because the launcher may give the others only a second, and
 //                  tells the others. All ranks leave with the same line.
 //   a rank fails   it tells rank 0, which tells the others. Of several failures the first counts.
@@ -22,6 +24,7 @@
 
 #include "comm/call_count.h"
 #include "comm/meeting.h"
+#include "comm/rank_watch.h"
 
 namespace trireme {
 
@@ -50,9 +53,17 @@ class Control {
   double offset_to_rank_0();
 
   void set_timeout(std::chrono::seconds timeout);  // how long a rank may be silent while another waits for it
-  void set_step(int64_t steps_done) { step_ = steps_done; }
-  // `calls` gives the counts that heartbeats carry, `on_end` runs when the job ends. This object's thread calls both.
-  void connect(std::function<std::vector<CallCount>()> calls, std::function<void(const JobEnd&)> on_end);
+  ActivityBoard& activity() { return board_; }     // where the thread that trains says what it is doing
+  // What heartbeats carry of the communication of this rank: the calls that it has begun, and whether it waits for other ranks.
+  struct Communication {
+    std::vector<CallCount> calls;
+    bool waits = false;
+  };
+  // `on_end` runs when the job ends. This object's thread calls both.
+  void connect(std::function<Communication()> communication, std::function<void(const JobEnd&)> on_end);
+  // From now on ranks that make no progress end the job.
+  enum class Hangs : uint8_t { ignored, found };
+  void set_hangs(Hangs hangs);
 
   // This object's thread calls `watch` several times per second until it returns a value. That value ends the job on all ranks.
   void set_watch(std::function<std::optional<JobEnd>()> watch);
@@ -71,15 +82,11 @@ class Control {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Beat {
-    int64_t step = -1;  // steps done; -1: no step has begun
-    std::vector<CallCount> calls;
-  };
   struct Peer {
     TcpConnection connection;
     std::mutex sending;
     Clock::time_point heard;
-    Beat beat;
+    std::vector<CallCount> calls;
     bool left = false, lost = false;  // left: said goodbye; lost: closed without one
   };
 
@@ -90,6 +97,9 @@ class Control {
   void send(int to, uint8_t kind, const std::string& text);
   void send_beats();
   void ask_watch();
+  void observe();
+  void judge();
+  void note_silent_rank_0();
   void notice_pause(Clock::time_point before);
   Clock::duration silence_of(int rank) const;
   std::vector<int> living() const;  // ranks that can be reached
@@ -103,7 +113,9 @@ class Control {
   int rank_ = 0;
   std::vector<RankPlace> places_;
   LastResort last_resort_ = LastResort::none;
-  std::atomic<int64_t> step_ = -1;
+  ActivityBoard board_;
+  const std::thread::id owner_ = std::this_thread::get_id();
+  std::atomic<int> owner_waits_ = 0;          // for mail
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank: all others on rank 0, and rank 0 on the others
 
   mutable std::mutex mutex_;  // guards all below, and what peers have sent
@@ -116,7 +128,10 @@ class Control {
   bool told_by_rank_0_ = false;  // rank 0 has told why the job ends, so rank 0 prints it
   bool rank_0_silent_ = false;   // rank 0 did not answer when this rank reported a failure
   bool has_spoken_ = false;
-  std::function<std::vector<CallCount>()> calls_;
+  std::function<Communication()> communication_;
+  Communication own_;  // when it was last asked
+  RankWatch watch_ranks_;
+  Hangs hangs_ = Hangs::ignored;
   std::function<void(const JobEnd&)> on_end_;
   std::function<std::optional<JobEnd>()> watch_;
   Clock::time_point quiet_until_{};  // set after this process was stopped: the others may have left and said why

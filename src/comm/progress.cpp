@@ -86,7 +86,10 @@ bool Progress::reached(const Event& event) const {
 void Progress::synchronize(const Event& event) {
   std::unique_lock lock(mutex_);
   const auto arrived = [&] { return error_ || is_reached(event); };
-  if (!moved_.wait_for(lock, timeout_, arrived)) {
+  awaited_ = event;
+  const bool has_arrived = moved_.wait_for(lock, timeout_, arrived);
+  awaited_.reset();
+  if (!has_arrived) {
     const Entry entry = blocking(event.stream);
     lock.unlock();
     const std::string text = timeout_text(event, entry);
@@ -120,6 +123,11 @@ std::string Progress::timeout_text(const Event& event, const Entry& entry) const
 std::string Progress::missing_text(const std::vector<int>& ranks, int group, Stream stream, uint64_t number) const {
   if (!missing_text_) return "";
   return missing_text_(ranks, {.group = group, .stream = static_cast<int>(stream.number()), .count = number});
+}
+
+bool Progress::waits() const {
+  const std::lock_guard lock(mutex_);
+  return awaited_ && !is_reached(*awaited_);
 }
 
 uint64_t Progress::count_call(int group, Stream stream) {

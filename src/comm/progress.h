@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -90,6 +91,7 @@ class Progress final : public HostStreams {
   using MissingText = std::function<std::string(const std::vector<int>&, const CallCount&)>;
   void set_missing_text(MissingText missing);
   std::vector<CallCount> begun() const;  // calls begun so far, by group and stream
+  bool waits() const;                    // whether a thread waits in synchronize(), for what has not happened yet
   // Counts a call made outside this object; returns its sequence number within (group, stream).
   uint64_t count_call(int group, Stream stream);
   // Names those of `ranks` that have begun fewer than `number` calls of the group on the stream; empty if that is unknown.
@@ -135,8 +137,9 @@ class Progress final : public HostStreams {
   std::map<std::pair<int, int>, uint64_t> begun_;  // by group and stream
   std::condition_variable work_, moved_;
   std::array<Queue, kStreams> queues_;
-  uint64_t left_ = 0;           // entries in all queues
-  uint64_t times_awaited_ = 0;  // entries of kind note_time
+  uint64_t left_ = 0;             // entries in all queues
+  uint64_t times_awaited_ = 0;    // entries of kind note_time
+  std::optional<Event> awaited_;  // in synchronize()
   std::exception_ptr error_;
   bool stop_ = false;
   bool ended_ = false;  // the thread no longer touches any memory of a call

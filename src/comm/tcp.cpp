@@ -92,6 +92,12 @@ void TcpConnection::close() {
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
+bool TcpConnection::answers(std::chrono::milliseconds limit) const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(descriptor_, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_last_ack_recv <= limit.count();
+}
+
 bool TcpConnection::send(const TcpMessage& message) {
   const Header header{.bytes = narrow<uint32_t>(message.text.size()), .kind = message.kind};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);

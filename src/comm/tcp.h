@@ -35,6 +35,10 @@ class TcpConnection {
   int descriptor() const { return descriptor_; }
   void close();
 
+  // Whether the machine of the other end has acknowledged something within `limit`. The caller sends something more often than
+  // that. A process that is stopped still answers in this sense.
+  bool answers(std::chrono::milliseconds limit) const;
+
   // False if the other end is gone or has accepted nothing for some seconds.
   bool send(const TcpMessage& message);
 

@@ -73,8 +73,11 @@ void World::connect_control(LastResort last_resort, Reach reach, const MeetingTe
 }
 
 void World::attach_control() {
-  control_->connect([progress = progress_.get()] { return progress->begun(); },
-                    [progress = progress_.get()](const JobEnd& end) { progress->fail(std::make_exception_ptr(JobEnded(end))); });
+  control_->connect(
+      [progress = progress_.get()] {
+        return Control::Communication{progress->begun(), progress->waits()};
+      },
+      [progress = progress_.get()](const JobEnd& end) { progress->fail(std::make_exception_ptr(JobEnded(end))); });
   progress_->set_missing_text([control = control_.get()](const std::vector<int>& ranks, const CallCount& call) {
     return control->missing_text(ranks, call);
   });

@@ -53,8 +53,11 @@ struct TrainerSettings {  // trainer.*
   double gradient_clip_val = 1.0;                // 0: no clipping
   OnNonfinite on_nonfinite = OnNonfinite::skip;  // ours: what a NaN or Inf does
   BackendKind backend = BackendKind::automatic;  // ours
-  int64_t threads = 0;         // ours: CPU threads per rank; 0: its cores, shared with the other ranks of the machine
-  int64_t rank_timeout = 600;  // ours: seconds that a rank waits for others
+  int64_t threads = 0;       // ours: CPU threads per rank; 0: its cores, shared with the other ranks of the machine
+  int64_t rank_timeout = 0;  // ours: seconds that a rank waits for others; 0: ranks that hang are found by their progress
+
+  // The longest wait for another rank. Without rank_timeout it is for what progress does not show.
+  int64_t longest_rank_wait() const { return rank_timeout > 0 ? rank_timeout : 600; }
 };
 
 struct CheckpointSettings {         // exp_manager.checkpoint_callback_params.*

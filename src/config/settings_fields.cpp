@@ -62,7 +62,8 @@ std::vector<Row<TrainerSettings>> trainer_rows() {
               {"reference", BackendKind::reference}},
              "what computes; auto: the GPU if there is one, else the CPU"),
       integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use, shared with the ranks beside it"),
-      integer("rank_timeout", &S::rank_timeout, {1, 1 << 20}, "seconds that a rank waits for others before the job fails"),
+      integer("rank_timeout", &S::rank_timeout, {0, 1 << 20, 0},
+              "seconds that a rank waits for others before the job fails; null: a rank that hangs is found by its progress"),
   };
 }
 

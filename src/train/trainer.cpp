@@ -69,7 +69,7 @@ RunOutcome Trainer::train_to_the_end(const StopSignal& stop) {
 
 std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
   if (started_.empty()) last_done_ = system_clock().seconds();
-  setup_.control.set_step(state_.step);
+  setup_.control.activity().begin_step(state_.step, setup_.backend.runs_ahead() ? RunPhase::device_step : RunPhase::step);
   const int64_t global_batch = global_batch_at(model_, state_.consumed_samples),
                 micro_batches = setup_.micro_batches_of(global_batch);
   const double waited_before = state_.loader->waited().seconds;
@@ -80,7 +80,7 @@ std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
   const StepInput input{.learning_rate = learning_rate(model_.optim, settings_.trainer.max_steps, state_.step),
                         .targets = total_targets(votes),
                         .micro_batches = micro_batches,
-                        .batch = [&](int64_t) { return view_of(state_.loader->next()); }};
+                        .batch = [&](int64_t micro_batch) { return view_of(next_batch(*state_.loader, micro_batch)); }};
   start_step(input);
   state_.consumed_samples += global_batch;
   record_.step = state_.step++;
@@ -94,6 +94,13 @@ std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
   record_.validation_loss.reset();
   record_.after_checkpoint = false;
   return std::nullopt;
+}
+
+const Batch& Trainer::next_batch(Loader& loader, int64_t micro_batch) {
+  ActivityBoard& activity = setup_.control.activity();
+  activity.begin_micro_batch(micro_batch);
+  const DuringPhase waiting(activity, RunPhase::data);
+  return loader.next();
 }
 
 std::optional<RunOutcome> Trainer::reason_to_stop(const std::vector<StepVote>& votes) {
@@ -114,6 +121,7 @@ void Trainer::start_step(const StepInput& input) {
   set_profiling(tracer_.is_profiled(step) ? Profiling::on : Profiling::off);
   if (!tracer_.is_traced(step) || tracer_.is_profiled(step)) return state_.engine->start_step(input);
   finish_steps(0);
+  const DuringPhase profiling(setup_.control.activity(), RunPhase::profiling);
   last_done_ = system_clock().seconds();
   tracer_.start_traced_step(step, *state_.engine, input);
 }
@@ -121,6 +129,7 @@ void Trainer::start_step(const StepInput& input) {
 void Trainer::set_profiling(Profiling wanted) {
   if (wanted == tracer_.profiling()) return;
   finish_steps(0);
+  const DuringPhase profiling(setup_.control.activity(), RunPhase::profiling);
   tracer_.set_profiling(wanted);
 }
 
@@ -150,12 +159,13 @@ void Trainer::log_step(StepRecord record, const StepResult& result) {
 
 void Trainer::validate() {
   if (setup_.validation_data == nullptr) return;
+  const DuringPhase validating(setup_.control.activity(), std::exchange(validation_phase_, RunPhase::validation));
   const Stopwatch watch;
   const int64_t batches = setup_.validation_batches;
   Loader loader(*setup_.validation_data, setup_.sampler_layout(), 0);
   int64_t targets = 0;
-  const auto next = [&](int64_t) {
-    const Batch& batch = loader.next();
+  const auto next = [&](int64_t micro_batch) {
+    const Batch& batch = next_batch(loader, micro_batch);
     targets += batch.unmasked_targets;
     return view_of(batch);
   };
@@ -169,6 +179,7 @@ void Trainer::validate() {
 
 void Trainer::save_checkpoint() {
   if (state_.writer == nullptr || state_.saved_step == state_.step) return;
+  const DuringPhase saving(setup_.control.activity(), RunPhase::checkpoint);
   finish_saving();
   try {
     state_.writer->snapshot({.step = state_.step,
@@ -200,6 +211,7 @@ void Trainer::finish_saving() {
 }
 
 void Trainer::finish(RunOutcome outcome) {
+  setup_.control.activity().enter(RunPhase::stopping);
   save_checkpoint();
   finish_saving();
   const bool unsaved = state_.writer != nullptr && state_.saved_step != state_.step;

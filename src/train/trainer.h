@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/activity.h"
 #include "train/run_logs.h"
 #include "train/run_setup.h"
 #include "train/run_state.h"
@@ -27,6 +28,7 @@ class Trainer {
   RunOutcome train_to_the_end(const StopSignal& stop);
   std::optional<RunOutcome> start_one_step(StepVote vote);  // or, before the step, a reason of any rank to stop
   std::optional<RunOutcome> reason_to_stop(const std::vector<StepVote>& votes);
+  const Batch& next_batch(Loader& loader, int64_t micro_batch);
   void start_step(const StepInput& input);
   void set_profiling(Profiling wanted);
   void finish_steps(size_t left);  // waits for steps that were started and logs them, until so many are left
@@ -45,7 +47,8 @@ class Trainer {
   RunState state_;
   StepRecord record_;                // of the next step
   std::vector<StepRecord> started_;  // steps whose results have not been read, the oldest first
-  double last_done_ = 0;             // when the device was done with the step before the oldest of them
+  RunPhase validation_phase_ = RunPhase::first_validation;
+  double last_done_ = 0;  // when the device was done with the step before the oldest of them
 };
 
 }  // namespace trireme

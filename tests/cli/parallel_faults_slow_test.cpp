@@ -1,5 +1,7 @@
 // What happens to a run of several ranks when one of them dies, stands still, is told to stop, or cannot write: all leave
 // together, in seconds, with one line; nothing is lost; and the run that goes on equals the undisturbed one to the last bit.
+#include <sys/ptrace.h>
+
 #include "cli/mpi_run.h"
 #include "support/skip.h"
 
@@ -105,6 +107,39 @@ TEST_F(ParallelFaults, TheFirstRankStandingStillIsNamedToo) {
   const std::regex line("trireme: waited 4 s for .*rank 0 \\([^ ]+, process \\d+\\).*(has been silent for|heard nothing of it)");
   EXPECT_TRUE(std::regex_search(output(), line)) << output();
   EXPECT_EQ(complaints(output()), 1) << output();  // rank 0, which wakes up to be killed, says nothing of its own
+}
+
+// Without any setting: twice 5 s for steps of milliseconds, and time for a machine that is busy.
+TEST_F(ParallelFaults, ARankThatIsStoppedIsFoundByItsSilence) {
+  for (const size_t victim : {size_t{3}, size_t{0}}) {
+    start_run("--resume exp_manager.resume_ignore_no_checkpoint=true");
+    const pid_t process = processes().at(victim);
+    kill(process, SIGSTOP);
+    EXPECT_NE(finish(std::chrono::seconds(60)), 0);
+    const std::string name = fmt::format("rank {} \\([^ ]+, process {}\\)", victim, process);
+    EXPECT_TRUE(std::regex_search(
+        output(), std::regex("\n" + name + " lags: .*, silent for \\d+ s: its process is stopped; the job ends if this lasts")))
+        << output();
+    EXPECT_TRUE(std::regex_search(output(), std::regex("trireme: " + name + " hangs: .*")) || victim == 0) << output();
+  }
+  expect_equal_to_undisturbed();
+}
+
+// Only the thread that trains stands still; the control plane of the rank is alive.
+TEST_F(ParallelFaults, ARankThatHangsIsNamedWithItsPhase) {
+  start_run();
+  const pid_t process = processes().at(2);
+  if (::ptrace(PTRACE_ATTACH, process, nullptr, nullptr) != 0) SKIP_FOR(machine) << "no process may stop another one's thread";
+  EXPECT_TRUE(eventually([&] { return output().find(" hangs: ") != std::string::npos; }, std::chrono::seconds(60))) << output();
+  const std::string name = fmt::format("rank 2 \\([^ ]+, process {}\\)", process);
+  EXPECT_TRUE(std::regex_search(output(), std::regex(name + " lags: .*step \\d+.*, no progress for \\d+ s; the job ends")))
+      << output();
+  EXPECT_TRUE(std::regex_search(output(), std::regex("trireme: " + name + " hangs: .*step \\d+.*, no progress for \\d+ s")))
+      << output();
+  EXPECT_EQ(complaints(output()), 1) << output();
+  kill(process, SIGKILL);
+  for (int status = 0; waitpid(process, &status, __WALL) == process && WIFSTOPPED(status);) continue;  // its tracer reaps it
+  finish(std::chrono::seconds(60));
 }
 
 // At many moments before and around the first step. A signal before the ranks have met leaves the other waiting, which is ended.

@@ -96,7 +96,7 @@ TEST_F(ControlTest, WhatIsSaidOnceIsHeardByAll) {
 
 TEST_F(ControlTest, ARankThatDiesIsNamed) {
   const std::vector<int> statuses = on_ranks(3, [&](Control& control) {
-    control.set_step(16);
+    control.activity().begin_step(16);
     control.first_of("begin", "");
     if (control.rank() == 2) ::kill(::getpid(), SIGKILL);
     EXPECT_EQ(wait_in_vain(control), control.name_of(2) + " died in step 17");
@@ -202,7 +202,7 @@ TEST_F(ControlTest, WhoLeavesWithAGoodbyeIsNotMissed) {
 TEST_F(ControlSlow, SaysWhoDidNotArrive) {
   const std::vector<int> statuses = on_ranks(4, [&](Control& control) {
     const uint64_t begun = control.rank() == 1 || control.rank() == 3 ? 6 : 7;
-    control.connect([begun] { return std::vector<CallCount>{{.group = 3, .stream = 16, .count = begun}}; }, {});
+    control.connect([begun] { return Control::Communication{.calls = {{.group = 3, .stream = 16, .count = begun}}}; }, {});
     control.first_of("begin", "");
     const std::string both = control.name_of(1) + " did not arrive, " + control.name_of(3) + " did not arrive";
     EXPECT_EQ(control.missing_text({0, 1, 2, 3}, {.group = 3, .stream = 16, .count = 7}), both);
