@@ -105,6 +105,13 @@ TEST(SrunMessagesTest, LostNodesAreNamed) {
   EXPECT_EQ(unreachable_nodes("srun: Job step aborted\n"), Names{});
 }
 
+TEST(SrunMessagesTest, ARankThatCannotBeStartedIsAFailure) {
+  const SrunMessages messages = messages_of({"srun: error: task 0 launch failed: Plugin initialization failed"});
+  EXPECT_TRUE(messages.could_not_start());
+  EXPECT_EQ(messages.reason(), "task 0 launch failed: Plugin initialization failed");
+  EXPECT_FALSE(messages_of({"srun: error: Unable to confirm allocation for job 5: Invalid job id specified"}).could_not_start());
+}
+
 TEST(SrunMessagesTest, KnowsWhySlurmEndedTheStep) {
   EXPECT_EQ(messages_of({"0: slurmstepd-n3: error: *** STEP 5.0 ON n3 CANCELLED AT 2026-11-18T19:36:23 ***"}).cancelled(), "");
   EXPECT_EQ(messages_of({"0: slurmstepd-n3: error: *** STEP 5.0 ON n3 CANCELLED AT 2026-11-18T19:36:23 DUE TO TIME LIMIT ***"})

@@ -60,7 +60,10 @@ void SrunMessages::note(const LabelledLine& line) {
   const std::string_view message = line.text.substr(kError.size());
   if (const auto nodes = after(message, "Node failure on ")) return note_lost(*nodes);
   if (const auto node = after(message, " failed on node ")) return note_lost(node->substr(0, node->find(':')));
-  if (message.starts_with("Unable to ") || message.starts_with("Application launch failed")) {
+  // "Application launch failed: ...", "task 0 launch failed: Plugin initialization failed"
+  const bool failed_at_start = message.find(" launch failed") != std::string_view::npos;
+  could_not_start_ = could_not_start_ || failed_at_start;
+  if (message.starts_with("Unable to ") || failed_at_start) {
     if (start_error_.empty()) start_error_ = message;
     return;
   }

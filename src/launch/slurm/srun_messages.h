@@ -29,6 +29,8 @@ class SrunMessages {
   // The first rank that failed; those that srun ended because of it come later.
   const std::optional<Failed>& first_failure() const { return first_; }
   const std::vector<std::string>& lost_nodes() const { return lost_nodes_; }
+  // Whether the step, or a rank of it, could not be started. srun may end with status 0 all the same.
+  bool could_not_start() const { return could_not_start_; }
   // Why Slurm itself ended the step: "" for a user's scancel, else "TIME LIMIT", "JOB REQUEUE", "PREEMPTION", "NODE FAILURE".
   const std::optional<std::string>& cancelled() const { return cancelled_; }
   // The error line of the program itself if a rank printed one, else "rank 1 on n2 was killed by signal 9"; empty if nothing
@@ -43,6 +45,7 @@ class SrunMessages {
   std::vector<std::string> lost_nodes_;
   std::optional<std::string> cancelled_;
   std::string start_error_, said_;
+  bool could_not_start_ = false;
 };
 
 }  // namespace trireme

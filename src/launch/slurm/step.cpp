@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/subprocess.h"
 
@@ -147,7 +148,8 @@ StepEnd run_step(const std::vector<std::string>& words, const std::filesystem::p
     ::poll(waiting.data(), waiting.size(), kWatchMilliseconds);
     if (output.is_open() && waiting[0].revents != 0) output.read(take);
     if (errors.is_open() && waiting[1].revents != 0) errors.read(take);
-    const bool has_failed = end.messages.first_failure().has_value() || !end.messages.lost_nodes().empty();
+    const SrunMessages& messages = end.messages;
+    const bool has_failed = messages.first_failure().has_value() || messages.could_not_start() || !messages.lost_nodes().empty();
     if (const int signal = watch(has_failed); signal != 0) ::kill(srun, signal);
     has_ended = ::waitpid(srun, &status, WNOHANG) == srun;
   }
@@ -156,6 +158,7 @@ StepEnd run_step(const std::vector<std::string>& words, const std::filesystem::p
       reader->read(take);
   end.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (const auto& first = end.messages.first_failure(); first && end.status != 0) end.status = first->status;
+  if (end.messages.could_not_start() && end.status == kDone) end.status = kFailed;
   return end;
 }
 
