@@ -27,7 +27,8 @@ class SlurmCluster {
     return run_shell("unshare --uts --mount true").status == 0 ? "" : "this machine gives no namespaces";
   }
 
-  explicit SlurmCluster(int nodes) {
+  // `plugin`: the path of a plugin of srun's.
+  explicit SlurmCluster(int nodes, const std::string& plugin = "") : plugin_(plugin) {
     const ProgramResult up = script("up", fmt::format("{} SlurmdTimeout=10", nodes));
     if (up.status != 0) throw std::runtime_error(up.output);
   }
@@ -49,10 +50,11 @@ class SlurmCluster {
 
  private:
   ProgramResult script(const char* command, const std::string& words) const {
-    return run_shell(fmt::format("{}/tests/support/slurm_cluster.sh {} {}/cluster {} < /dev/null", TRIREME_SOURCE_DIR, command,
-                                 folder_.path().string(), words));
+    return run_shell(fmt::format("PLUGIN={} {}/tests/support/slurm_cluster.sh {} {}/cluster {} < /dev/null", plugin_,
+                                 TRIREME_SOURCE_DIR, command, folder_.path().string(), words));
   }
 
+  std::string plugin_;
   TemporaryFolder folder_, work_;
 };
 

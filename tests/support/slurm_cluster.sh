@@ -1,7 +1,7 @@
 #!/bin/bash
 # A small real Slurm cluster on this machine, for tests. Needs root and the packages slurm-wlm and munge.
 #
-#   slurm_cluster.sh up FOLDER NODES [LINE...]   starts it; lines are added to slurm.conf
+#   slurm_cluster.sh up FOLDER NODES [LINE...]   starts it; lines are added to slurm.conf, and PLUGIN, if set, is srun's
 #   slurm_cluster.sh fail FOLDER NODE...         a node loses power: its daemon and everything it started
 #   slurm_cluster.sh start FOLDER NODE           starts a node
 #   slurm_cluster.sh down FOLDER                 ends everything that was started here
@@ -85,7 +85,7 @@ PropagateResourceLimitsExcept=ALL
 MailProg=/bin/true
 PlugStackConfig=$folder/plugstack.conf
 CONF
-  : > "$folder/plugstack.conf"
+  echo "${PLUGIN:+required $PLUGIN}" > "$folder/plugstack.conf"
   : > "$folder/gres.conf"
   echo CgroupAutomount=no > "$folder/cgroup.conf"
   echo "127.0.0.1 localhost $host" > "$folder/hosts"
