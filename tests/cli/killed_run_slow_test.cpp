@@ -108,7 +108,7 @@ class KilledRun : public testing::Test {
 
 TEST_F(KilledRun, LeavesWholeRecordsAndGoesOn) {
   std::mt19937 random(20261115);
-  std::uniform_int_distribution<int> microseconds(1'000, 800'000);
+  std::uniform_int_distribution<int> microseconds(1'000, 300'000);
   int kills = 0;
   for (; kills < 40; ++kills) {
     if (!run_and_kill(std::chrono::microseconds(microseconds(random)))) break;

@@ -45,7 +45,7 @@ TEST(ValidationSlow, NamesTheRankThatComputesWrong) {
   EXPECT_EQ(named, std::vector<std::string>{"rank 2 (CPU): rows of an exact GEMM"});
 }
 
-TEST(ValidationSlow, NamesTheRankAtHalfSpeed) {
+TEST(ValidationSlow, NamesTheSlowRank) {
   const ValidationReport report = report_of(4, 1, kTiny, [](Backend& cpu) { return std::make_unique<SlowGemm>(cpu); });
   EXPECT_TRUE(has_check(report, "compute"));
   for (const RankResult& rank : report.ranks) EXPECT_EQ(rank.is_slow, rank.rank == 1) << rank.rank;
