@@ -611,6 +611,16 @@ struct Copy {
   }
 };
 
+// to[i] += from[i], converted.    to f32; from f32 or bf16.
+struct Accumulate {
+  static constexpr const char* kName = "accumulate";
+  Tensor from, to;
+  template <class V>
+  void visit(V&& v) const {
+    v.in("from", from), v.update("to", to);
+  }
+};
+
 // out[i] = mean + deviation * normal(first + i), where normal(index) comes from philox(seed, {index/4 low, index/4 high, site,
 // 0}).    f32.
 struct RandomNormal {
@@ -658,6 +668,7 @@ struct RandomNormal {
   X(UpdateScales) \
   X(Fill) \
   X(Copy) \
+  X(Accumulate) \
   X(RandomNormal)
 // clang-format on
 

@@ -195,6 +195,16 @@ inline void check(Parity& parity, Case<Copy>) {
   parity.expect(Copy{.from = tensors.uniform({9}, DType::f64), .to = tensors.uniform({9}, DType::f64)}, DType::f64, {}, "f64");
 }
 
+inline void check(Parity& parity, Case<Accumulate>) {
+  for (const DType from : kActDTypes)
+    for (const int64_t count : {1, 17, 40000}) {
+      HostTensors tensors;
+      const Accumulate op{.from = tensors.uniform({count}, from), .to = tensors.uniform({count}, DType::f32)};
+      parity.expect(op, from, {}, fmt::format("{} {}", count, name_of(from)));
+      tensors.expect_untouched_outside();
+    }
+}
+
 inline void check(Parity& parity, Case<RandomNormal>) {
   for (const int64_t count : {1, 7, 40000})
     for (const int64_t first : {int64_t{0}, int64_t{5}, (int64_t{1} << 34) + 3}) {

@@ -1,4 +1,4 @@
-// The elementwise ops: activations, fill, copy and random numbers.
+// The elementwise ops: activations, fill, copy, sums and random numbers.
 #include "backend/cpu/kernels/pointwise.h"
 
 #include <algorithm>
@@ -120,6 +120,13 @@ void CpuBackend::run(Stream, const Copy& op) {
     else
       CHECK_NEVER("copy converts between f32 and bf16 only");
   });
+}
+
+void CpuBackend::run(Stream, const Accumulate& op) {
+  CHECK_EQ(op.from.count(), op.to.count());
+  const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, pointwise_kernels).accumulate, op.from.dtype);
+  run_pieces(pool_, op.to.count(),
+             [&](int64_t begin, int64_t count) { kernel(at(op.from, begin), op.to.as<float>() + begin, count); });
 }
 
 // In double and without vectors, so that a model's initial weights are bit-equal on every machine.

@@ -1,4 +1,4 @@
-// Fill, copy with conversion, and random numbers.
+// Fill, copy and sum with conversion, and random numbers.
 #include <cmath>
 
 #include "backend/cuda/kernel.cuh"
@@ -38,6 +38,21 @@ struct Convert {
   }
 };
 
+template <class From>
+struct AddTo {
+  const From* from;
+  float* to;
+
+  template <int W>
+  __device__ void operator()(int64_t i) const {
+    const Pack<From, W> values = Pack<From, W>::load_once(from + i);
+    Pack<float, W> sums = Pack<float, W>::load(to + i);
+#pragma unroll
+    for (int k = 0; k < W; ++k) sums.set(k, sums[k] + values[k]);
+    sums.store(to + i);
+  }
+};
+
 // Four normals per thread, in double like the reference; those outside of the tensor are skipped.
 __global__ void random_normal(double mean, double deviation, uint64_t seed, uint32_t site, int64_t first, int64_t count,
                               float* out) {
@@ -64,15 +79,19 @@ void fill(cudaStream_t stream, const Tensor& out, T value) {
   });
 }
 
+// Both sides use whole 16-byte accesses: as many elements as 16 bytes of the narrower type hold.
+template <class Op, class Body>
+void for_each_element(cudaStream_t stream, const Op& op, const Body& body) {
+  constexpr int kWidth = Pack<device_bf16>::kSize;
+  if (op.to.count() % kWidth == 0 && aligned16(op.from.data) && aligned16(op.to.data))
+    for_each_pack<kWidth>(stream, op.to.count(), body, Op::kName);
+  else
+    for_each_pack<1>(stream, op.to.count(), body, Op::kName);
+}
+
 template <class From, class To>
 void convert(cudaStream_t stream, const Copy& op) {
-  // Both sides use whole 16-byte accesses: as many elements as 16 bytes of the narrower type hold.
-  constexpr int kWidth = Pack<device_bf16>::kSize;
-  const Convert<From, To> body{data_of<From>(op.from), data_of<To>(op.to)};
-  if (op.to.count() % kWidth == 0 && aligned16(op.from.data) && aligned16(op.to.data))
-    for_each_pack<kWidth>(stream, op.to.count(), body, Copy::kName);
-  else
-    for_each_pack<1>(stream, op.to.count(), body, Copy::kName);
+  for_each_element(stream, op, Convert<From, To>{data_of<From>(op.from), data_of<To>(op.to)});
 }
 
 }  // namespace
@@ -110,6 +129,15 @@ void CudaBackend::run(Stream stream, const Copy& op) {
     CHECK(op.from.dtype == DType::bf16 && op.to.dtype == DType::f32);
     convert<device_bf16, float>(on, op);
   }
+}
+
+void CudaBackend::run(Stream stream, const Accumulate& op) {
+  const cudaStream_t on = this->stream(stream);
+  CHECK_EQ(op.from.count(), op.to.count());
+  CHECK(op.to.dtype == DType::f32);
+  if (op.from.dtype == DType::f32) return for_each_element(on, op, AddTo<float>{data_of<float>(op.from), data_of<float>(op.to)});
+  CHECK(op.from.dtype == DType::bf16);
+  for_each_element(on, op, AddTo<device_bf16>{data_of<device_bf16>(op.from), data_of<float>(op.to)});
 }
 
 void CudaBackend::run(Stream stream, const RandomNormal& op) {

@@ -34,6 +34,11 @@ void ReferenceBackend::run(Stream, const Copy& op) {
   for (int64_t i = 0; i < op.to.count(); ++i) set(op.to, i, get(op.from, i));
 }
 
+void ReferenceBackend::run(Stream, const Accumulate& op) {
+  CHECK_EQ(op.from.count(), op.to.count());
+  for (int64_t i = 0; i < op.to.count(); ++i) set(op.to, i, get(op.to, i) + get(op.from, i));
+}
+
 void ReferenceBackend::run(Stream, const RandomNormal& op) {
   for (int64_t i = 0; i < op.out.count(); ++i) {
     const int64_t index = op.first + i;

@@ -45,6 +45,13 @@ void convert(const From* from, To* to, int64_t count) {
   for_each_chunk(count, [&](int64_t i, auto lanes) { store(to + i, load(from + i, lanes), lanes); });
 }
 
+template <class T>
+void accumulate(const void* from, float* to, int64_t count) {
+  for_each_chunk(count, [&](int64_t i, auto lanes) {
+    store(to + i, load(to + i, lanes) + load(static_cast<const T*>(from) + i, lanes), lanes);
+  });
+}
+
 }  // namespace
 
 const PointwiseKernels pointwise_kernels = {
@@ -54,6 +61,7 @@ const PointwiseKernels pointwise_kernels = {
     .swiglu_backward = {swiglu_backward<float>, swiglu_backward<uint16_t>},
     .to_bf16 = convert<float, uint16_t>,
     .to_f32 = convert<uint16_t, float>,
+    .accumulate = {accumulate<float>, accumulate<uint16_t>},
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -1,4 +1,4 @@
-// Kernels of the elementwise ops: activations and conversions.
+// Kernels of the elementwise ops: activations, conversions and sums.
 #pragma once
 
 #include "backend/cpu/kernels/pointwise_arguments.h"
@@ -14,6 +14,7 @@ struct PointwiseKernels {
       swiglu_backward;
   void (*to_bf16)(const float* from, uint16_t* to, int64_t count);
   void (*to_f32)(const uint16_t* from, float* to, int64_t count);
+  PerDType<void (*)(const void* from, float* to, int64_t count)> accumulate;
 };
 TRIREME_DECLARE_KERNELS(PointwiseKernels, pointwise_kernels)
 
