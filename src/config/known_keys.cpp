@@ -20,7 +20,6 @@ constexpr std::array kAliases = {std::pair<std::string_view, std::string_view>{"
 
 const std::string kLoggers = "logs go to TensorBoard, DLLogger and CSV files";
 const std::string kMoe = "mixture of experts is not supported; remove it";
-const std::string kFsdp = "full sharding (FSDP) is not supported; use false";
 const std::string kBlock = "blocks are pre-norm with plain multi-head attention; remove it";
 const std::string kResetRate = "the learning rate continues from the checkpoint; use false";
 const std::string kRestore =
@@ -147,8 +146,9 @@ const std::vector<KeysWithoutEffect>& keys_without_effect() {
        {"model.sync_batch_comm", "model.nccl_communicator_config_path", "model.use_tp_pp_dp_mapping", "model.tp_comm_*",
         "model.ub_tp_comm_overlap_cfg", "model.tp_only_amax_red"}},
       {"of features that another key switches on",
-       {"model.fsdp_*", "model.moe_*", "model.memory_profile", "model.target", "model.nemo_version", "model.tokenizer.delimiter",
-        "model.tokenizer.sentencepiece_legacy", "model.tokenizer.use_fast", "model.tokenizer.tokenizer_model"}},
+       {"model.fsdp_sharded_checkpoint", "model.fsdp_use_orig_params", "model.moe_*", "model.memory_profile", "model.target",
+        "model.nemo_version", "model.tokenizer.delimiter", "model.tokenizer.sentencepiece_legacy", "model.tokenizer.use_fast",
+        "model.tokenizer.tokenizer_model"}},
       {"buffers of the optimizer, and how a dataset is kept",
        {"model.optim.contiguous_*", "model.optim.capturable", "model.optim.master_weights", "model.optim.nccl_ub",
         "model.optim.lock_timeout", "model.optim.sched.monitor", "model.optim.sched.reduce_on_plateau", "model.data.skip_warmup",
@@ -186,7 +186,6 @@ const std::vector<RestrictedKey>& restricted_keys() {
       {"exp_manager.checkpoint_callback_params.monitor", {"val_loss"}, "the best checkpoints are those with the lowest val_loss"},
       {"model.expert_model_parallel_size", {"1"}, kMoe},
       {"model.num_moe_experts", {}, kMoe},
-      {"model.fsdp", {"false"}, kFsdp},
       {"model.fp32_residual_connection",
        {"false"},
        "residuals have the type of the activations; use false or trainer.precision=32"},

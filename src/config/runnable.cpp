@@ -37,6 +37,8 @@ void require_backend(const Settings& settings) {
       {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
       {"model.fp8", model.fp8.enabled && model.pipeline_schedule == PipelineSchedule::zero_bubble,
        "wgrad in FP8 cannot be deferred; use false, or another model.pipeline_schedule"},
+      {"model.fsdp", model.fsdp && model.pipeline_schedule == PipelineSchedule::zero_bubble,
+       "gradients are sharded as soon as they are made, and wgrad is deferred; use false, or another model.pipeline_schedule"},
       {"model.reduce_amax", model.fp8.enabled && !model.fp8.reduce_amax && settings.ranks() > 1,
        "all ranks have the same scales; use true"},
       {"model.fp8_wgrad", model.fp8.enabled && !model.fp8.wgrad, "weight gradients are made from FP8 too; use true"},
@@ -95,12 +97,13 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
   const bool pipelined = model.pipeline_model_parallel_size > 1;
   const bool shares_gradients = settings.ranks() > settings.model_ranks() || model.context_parallel_size > 1;
   const bool recomputes = model.activations_checkpoint_granularity != RecomputeGranularity::none;
-  const bool shares_masters = model.optim.is_distributed() && shares_gradients;
+  const bool shares_masters = model.shards_optimizer() && shares_gradients;
   const bool validates =
       settings.trainer.val_check_interval > 0 && (settings.trainer.limit_val_batches > 0 || settings.trainer.limit_val_share > 0);
   constexpr const char *kOneRank = "the layout has one rank", *kNoTensor = "there is no tensor parallelism",
                        *kNoPipeline = "there is no pipeline", *kNoCopies = "no ranks share gradients",
-                       *kNoFp8 = "model.fp8 is off", *kNotIndexed = "data_impl is not mmap";
+                       *kNoFp8 = "model.fp8 is off", *kNotIndexed = "data_impl is not mmap",
+                       *kBlocks = "with model.fsdp each block is a bucket";
   // A setting, and whether there is anything it acts on. A setting at its default was not requested.
   struct Idle {
     const char* prefix;
@@ -116,10 +119,13 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
       {"model.batch_p2p_comm", pipelined, kNoPipeline},
       {"model.pipeline_schedule", pipelined, kNoPipeline},
       {"model.optim.name", shares_gradients, kNoCopies},  // the distributed variants shard the optimizer's state among ranks
-      {"model.optim.bucket_cap_mb", shares_gradients, kNoCopies},
+      {"model.fsdp", shares_gradients, kNoCopies},
+      {"model.fsdp_", model.fsdp, "model.fsdp is off"},
+      {"model.optim.bucket_cap_mb", shares_gradients && !model.fsdp, shares_gradients ? kBlocks : kNoCopies},
       {"model.optim.overlap_grad_sync", shares_gradients, kNoCopies},
       {"model.optim.overlap_param_sync", shares_masters, shares_gradients ? "the optimizer is not a distributed one" : kNoCopies},
-      {"model.optim.grad_sync_dtype", shares_gradients, kNoCopies},
+      {"model.optim.grad_sync_dtype", shares_gradients && !model.fsdp,
+       shares_gradients ? "with model.fsdp it is model.fsdp_grad_reduce_dtype" : kNoCopies},
       {"model.fp8_", model.fp8.enabled, kNoFp8},
       {"model.fp8_params", !model.fp8.enabled || !shares_masters, "weights are gathered in bf16"},
       {"model.reduce_amax", model.fp8.enabled, kNoFp8},

@@ -29,6 +29,7 @@ enum class AmaxAlgorithm : uint8_t { max, most_recent };
 enum class Fp8Recipe : uint8_t { delayed, tensorwise };
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, zero_bubble };
 enum class SyncType : uint8_t { f32, bf16 };
+enum class ShardingStrategy : uint8_t { full, gradients };
 enum class Optimizer : uint8_t { adamw, fused_adam, distributed_fused_adam, mcore_distributed_optim };
 enum class LearningRateSchedule : uint8_t { cosine, cosine_exp, constant };
 enum class DataImpl : uint8_t { mock, mock_legacy, text, mmap, flat, llmc };  // mock_legacy: uniform random tokens
@@ -108,7 +109,7 @@ struct OptimSettings {                // model.optim.*
   SyncType grad_sync_dtype = SyncType::f32;
   ScheduleSettings sched;
 
-  // Whether ranks with the same parameters shard the optimizer's state.
+  // Whether the name is that of an optimizer whose state is sharded among the ranks with the same parameters.
   bool is_distributed() const { return name == Optimizer::distributed_fused_adam || name == Optimizer::mcore_distributed_optim; }
 };
 
@@ -196,6 +197,9 @@ struct ModelSettings {  // model.*
   bool overlap_p2p_comm = false;
   bool batch_p2p_comm = true;
   bool ub_tp_comm_overlap = false;
+  bool fsdp = false;  // shards the gradients of the blocks among data parallel ranks, and the optimizer's state
+  ShardingStrategy fsdp_sharding_strategy = ShardingStrategy::full;  // full: the weights of the blocks too
+  SyncType fsdp_grad_reduce_dtype = SyncType::f32;
   CudaGraph cuda_graph = CudaGraph::where_it_pays;
   Fp8Settings fp8;
   int64_t encoder_seq_length = 2048;       // T
@@ -250,6 +254,9 @@ struct ModelSettings {  // model.*
   // Whether tensor parallel communication overlaps with the GEMMs it belongs to. Not in FP8, because FP8 copies are made of all
   // rows at once.
   bool overlaps_tensor_parallel() const { return ub_tp_comm_overlap && tensor_model_parallel_size > 1 && !fp8.enabled; }
+  // Whether ranks with the same parameters shard the optimizer's state.
+  bool shards_optimizer() const { return fsdp || optim.is_distributed(); }
+  SyncType grad_sync_dtype() const { return fsdp ? fsdp_grad_reduce_dtype : optim.grad_sync_dtype; }
   // Layers of one of `stages` pipeline ranks. The settings must be validated.
   int64_t layers_of_stage(int64_t stages, int64_t stage) const;
   // The kind of rope scaling and its factor, from whichever key gives them.

@@ -41,14 +41,20 @@ bool Gpt::ends_group(int64_t i) const {
   return i == dims_.L - 1 || begin(i + 1) != begin(i);
 }
 
-Context Gpt::context(const ChunkPass& pass, Mode mode, Wgrad when) const {
+int64_t Gpt::before(int64_t i) const {
+  if (i == 0) return Weights::kNoLayer;
+  const RecomputePlan& plan = plan_[static_cast<size_t>(i - 1)];
+  return layer(plan.recomputed && ends_group(i - 1) ? plan.group_begin : i - 1);
+}
+
+Context Gpt::context(const ChunkPass& pass, Mode mode, GradSum weight_grads, Wgrad when) const {
   const bool in_pieces = model_.ub_tp_comm_overlap && !model_.fp8.enabled;  // FP8 copies are of all rows
   const bool one_at_a_time = model_.pipeline_model_parallel_size == 1 && model_.pipeline_schedule != PipelineSchedule::gpipe;
   const ParallelLinear::Options options{
       .operands = {.fp8 = fp8_, .cuts_rows = dims_.R < dims_.N(), .one_at_a_time = one_at_a_time},
       .wgrad = when,
       .overlap = in_pieces ? TensorOverlap::pieces : TensorOverlap::whole,
-      .weight_grads = pass.weight_grads};
+      .weight_grads = weight_grads};
   return {.backend = backend_,
           .memory = memory_,
           .tp = *mesh_.tp,
@@ -67,7 +73,8 @@ PendingBranches Gpt::entered(const Context& context, int64_t i) const {
 
 void Gpt::forward(const ChunkPass& pass, Mode mode, Tensor input, Tensor output, const Weights& weights, const Grads& grads,
                   Tensor scalars) {
-  const Context forward = context(pass, mode);
+  const Context forward = context(pass, mode, pass.head_grads);
+  weights.prefetch(layer(0));
   Saved& saved = saved_[static_cast<size_t>(pass.at.saved)];
   PendingSum stream;
   if (embeds_) {
@@ -79,7 +86,8 @@ void Gpt::forward(const ChunkPass& pass, Mode mode, Tensor input, Tensor output,
   for (int64_t i = 0; i < dims_.L; ++i) {
     const NamedRange range(backend_, "forward of layer", layer(i));
     BlockActivations& a = saved.blocks[static_cast<size_t>(i)] = {};
-    stream = block_forward({forward, layer(i), weights.acquire(layer(i)), a}, stream);
+    const int64_t next = i + 1 < dims_.L ? layer(i + 1) : Weights::kNoLayer;
+    stream = block_forward({forward, layer(i), weights.acquire(layer(i), next), a}, stream);
   }
   if (head_) {
     saved.head = head_->forward(forward, weights.acquire_head(), grads.head(), stream, scalars);
@@ -98,9 +106,11 @@ Gpt::Group Gpt::recompute(const Context& context, const Saved& saved, int64_t la
   const int64_t begin = plan_[static_cast<size_t>(last)].group_begin;
   PendingSum stream{.residual = saved.blocks[static_cast<size_t>(begin)].sum1};
   Group group(static_cast<size_t>(last - begin + 1));
-  for (int64_t i = begin; i <= last; ++i)
-    stream = block_forward({context, layer(i), weights.acquire(layer(i)), group[static_cast<size_t>(i - begin)]}, stream,
+  for (int64_t i = begin; i <= last; ++i) {
+    const BlockParameters& parameters = weights.acquire(layer(i), i < last ? layer(i + 1) : Weights::kNoLayer);
+    stream = block_forward({context, layer(i), parameters, group[static_cast<size_t>(i - begin)]}, stream,
                            i == last ? BlockOutput::no : BlockOutput::yes);
+  }
   return group;
 }
 
@@ -128,7 +138,8 @@ StreamGrad Gpt::received_gradient(const Context& context, Tensor d_output) const
 }
 
 void Gpt::backward(const ChunkPass& pass, Wgrad when, Tensor d_output, Tensor d_input, const Weights& weights, Grads& grads) {
-  const Context training = context(pass, Mode::training, when);
+  const Context training = context(pass, Mode::training, pass.block_grads, when);
+  weights.prefetch(before(dims_.L));
   const bool finishes = when != Wgrad::deferred;
   StreamGrad d_stream = head_ ? head_->final_norm_backward(training, saved_[static_cast<size_t>(pass.at.saved)].head,
                                                            weights.acquire_head(), grads.head(), entered(training, dims_.L))
@@ -162,8 +173,8 @@ StreamGrad Gpt::backward_blocks(const Context& training, const ChunkPass& pass, 
     Event& wgrad_made = wgrads_made[static_cast<size_t>(i % kLate)];
     if (when == Wgrad::concurrent && i + kLate < dims_.L) backend_.wait(kCompute, wgrad_made);
     BlockGradients g;
-    d_stream = block_backward({training, layer(i), weights.acquire(layer(i)), a}, grads.block(layer(i)), d_stream,
-                              entered(training, i), g);
+    const BlockParameters& parameters = weights.acquire(layer(i), before(i));
+    d_stream = block_backward({training, layer(i), parameters, a}, grads.acquire(layer(i)), d_stream, entered(training, i), g);
     if (when == Wgrad::concurrent) wgrad_made = backend_.record(kWgrad, "wgrads_done");
     if (when == Wgrad::with_dgrad) grads.finished(layer(i));
     if (when == Wgrad::deferred) deferred_[static_cast<size_t>(pass.at.gradients)][static_cast<size_t>(i)] = {a, g};
@@ -172,12 +183,12 @@ StreamGrad Gpt::backward_blocks(const Context& training, const ChunkPass& pass, 
 }
 
 void Gpt::backward_weight(const ChunkPass& pass, const Weights& weights, Grads& grads) {
-  const Context training = context(pass, Mode::training);
+  const Context training = context(pass, Mode::training, pass.block_grads);
   if (has_head_) grads.finished_head();
   for (int64_t i = dims_.L - 1; i >= 0; --i) {
     const NamedRange range(backend_, "weight gradients of layer", layer(i));
     Deferred& deferred = deferred_[static_cast<size_t>(pass.at.gradients)][static_cast<size_t>(i)];
-    block_weight_grads({training, layer(i), weights.views().block(layer(i)), deferred.a}, grads.block(layer(i)), deferred.g);
+    block_weight_grads({training, layer(i), weights.views().block(layer(i)), deferred.a}, grads.acquire(layer(i)), deferred.g);
     grads.finished(layer(i));
   }
   if (first_of_stage_) grads.finished_embedding();

@@ -15,7 +15,8 @@ namespace trireme {
 struct ChunkPass {
   Slots at;
   DeviceBatch batch;
-  GradSum weight_grads = GradSum::adds;  // those of linear layers: the first micro-batch of a step replaces the values there
+  // Whether the gradients of linear layers replace the values there or are added to them: those of the head, and of the blocks.
+  GradSum head_grads = GradSum::adds, block_grads = GradSum::adds;
 };
 
 class Gpt {
@@ -50,7 +51,7 @@ class Gpt {
   using Group = std::vector<BlockActivations>;
 
   static std::vector<RecomputePlan> plan_recompute(const ModelSettings& model, int64_t layers);
-  Context context(const ChunkPass& pass, Mode mode, Wgrad when = Wgrad::with_dgrad) const;
+  Context context(const ChunkPass& pass, Mode mode, GradSum weight_grads, Wgrad when = Wgrad::with_dgrad) const;
   // Runs the recompute group again that ends with block `last` of this chunk.
   Group recompute(const Context& context, const Saved& saved, int64_t last, const Weights& weights) const;
   // The branches that were pending when the stream entered block `i` of this chunk.
@@ -61,6 +62,8 @@ class Gpt {
                              const Weights& weights, Grads& grads);
   int64_t layer(int64_t i) const { return dims_.L_first + i; }
   bool ends_group(int64_t i) const;
+  // The layer that backward acquires after block `i` of this chunk.
+  int64_t before(int64_t i) const;
 
   const ModelSettings& model_;
   bool embeds_, has_head_, first_of_stage_;

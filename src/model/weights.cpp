@@ -97,17 +97,51 @@ void add_units(FlatLayout& layout) {
   }
 }
 
-// Sharded masters are not a source of whole matrices: the weights are what is gathered.
-void place_weights(FlatLayout& layout, const ModelSettings& model) {
-  layout.weight_offsets = layout.offsets;
-  layout.weight_count = layout.count;
-  if (!model.fp8.enabled || !model.fp8.params || layout.shard.dp_size > 1) return;
-  layout.weight_count = 0;
+bool is_block(const FlatLayout& layout, const Bucket& bucket) { return layout.table[bucket.first_row].owner == Owner::block; }
+
+enum class Blocks : uint8_t { whole, sharded };
+
+FlatPlaces place(const FlatLayout& layout, Blocks blocks) {
+  FlatPlaces places;
+  int64_t sharded = 0, most = 0;
+  for (const Bucket& bucket : layout.buckets) {
+    const bool in_slot = blocks == Blocks::sharded && is_block(layout, bucket);
+    const int64_t kept = in_slot ? bucket.own.count : bucket.all.count;
+    places.slots.push_back(in_slot ? sharded++ % FlatPlaces::kSlots : FlatPlaces::kNotSharded);
+    places.all.push_back({places.count, bucket.all.count});
+    places.own.push_back({places.count + (in_slot ? 0 : bucket.own.begin - bucket.all.begin), bucket.own.count});
+    if (in_slot) most = std::max(most, bucket.all.count);
+    places.count += kept;
+  }
+  for (size_t i = 0; i < layout.buckets.size(); ++i) {
+    if (places.is_sharded(i)) places.all[i].begin = places.count + places.slots[i] * most;
+    const Bucket& bucket = layout.buckets[i];
+    for (size_t row = bucket.first_row; row < bucket.end_row; ++row)
+      places.rows.push_back(places.all[i].begin + layout.offsets[row] - bucket.all.begin);
+  }
+  places.count += std::min(sharded, FlatPlaces::kSlots) * most;
+  return places;
+}
+
+// With model.fp8_params the matrices of the blocks are not stored. Sharded masters are not a source of whole matrices: the
+// weights are what is gathered.
+void leave_out_matrices(FlatLayout& layout) {
+  layout.stores_all_weights = false;
+  FlatPlaces& weights = layout.weights;
+  weights.count = 0;
   for (size_t row = 0; row < layout.table.size(); ++row) {
     const bool is_matrix = layout.table[row].owner == Owner::block && layout.table[row].shape.rank() == 2;
-    layout.weight_offsets[row] = is_matrix ? FlatLayout::kNotStored : layout.weight_count;
-    if (!is_matrix) layout.weight_count += round_up(layout.local[row].shape.count(), kAlignElements);
+    weights.rows[row] = is_matrix ? FlatPlaces::kNotStored : weights.count;
+    if (!is_matrix) weights.count += round_up(layout.local[row].shape.count(), kAlignElements);
   }
+}
+
+void place_all(FlatLayout& layout, const ModelSettings& model) {
+  layout.shards_gradients = model.fsdp && layout.shard.dp_size > 1;
+  const bool shards_weights = layout.shards_gradients && model.fsdp_sharding_strategy == ShardingStrategy::full;
+  layout.weights = place(layout, shards_weights ? Blocks::sharded : Blocks::whole);
+  layout.gradients = place(layout, layout.shards_gradients ? Blocks::sharded : Blocks::whole);
+  if (model.fp8.enabled && model.fp8.params && layout.shard.dp_size == 1) leave_out_matrices(layout);
 }
 
 }  // namespace
@@ -122,10 +156,11 @@ FlatLayout FlatLayout::of(const ModelSettings& model, const RankShard& shard) {
     layout.table_rows.push_back(row);
   }
   constexpr int64_t kMiB = int64_t{1} << 20;
-  while (layout.local.size() < layout.table.size()) add_bucket(layout, model.optim.bucket_cap_mb * kMiB);
+  const int64_t most_bytes = model.fsdp ? 0 : model.optim.bucket_cap_mb * kMiB;  // sharded blocks are buckets
+  while (layout.local.size() < layout.table.size()) add_bucket(layout, most_bytes);
   layout.blocks.resize(static_cast<size_t>(model.num_layers));
   add_units(layout);
-  place_weights(layout, model);
+  place_all(layout, model);
   return layout;
 }
 
@@ -140,9 +175,8 @@ int64_t FlatLayout::find(const std::string& name) const {
   return at == table.end() ? -1 : at - table.begin();
 }
 
-FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tensor flat, FlatBuffer which)
-    : layout_(layout), offsets_(which == FlatBuffer::weights ? layout.weight_offsets : layout.offsets), flat_(flat) {
-  CHECK_EQ(flat.count(), which == FlatBuffer::weights ? layout.weight_count : layout.count);
+FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tensor flat, const std::vector<int64_t>& offsets)
+    : layout_(layout), offsets_(offsets), flat_(flat) {
   const auto view = [&](const std::string& name) {
     const int64_t row = layout_.find(name);
     return row < 0 ? Tensor{} : parameter(static_cast<size_t>(row));
@@ -171,24 +205,33 @@ FlatViews::FlatViews(const FlatLayout& layout, const ModelSettings& model, Tenso
 
 Tensor FlatViews::parameter(size_t row) const {
   const Shape& shape = layout_.local[row].shape;
-  if (offsets_[row] == FlatLayout::kNotStored) return {.dtype = flat_.dtype, .shape = shape, .device = flat_.device};
+  if (offsets_[row] == FlatPlaces::kNotStored) return {.dtype = flat_.dtype, .shape = shape, .device = flat_.device};
   return flat_.flat_range(offsets_[row], shape);
 }
 
 void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Arena& arena, Tensor masters) {
   copies_.assign(static_cast<size_t>(model.num_layers), Copies::stale);
   copied_.resize(copies_.size());
-  const auto take_copies = [&](Operand& weight) {
-    weight.fp8.values = arena.take(weight.shape(), fp8.input_dtype());
-    weight.fp8.transposed = arena.take({weight.shape()[1], weight.shape()[0]}, fp8.input_dtype());
+  const auto take_copies = [&](const Operand& weight) {
+    return Fp8Copy{.values = arena.take(weight.shape(), fp8.input_dtype()),
+                   .transposed = arena.take({weight.shape()[1], weight.shape()[0]}, fp8.input_dtype())};
   };
   std::optional<FlatViews> from;
-  if (!layout_.stores_all_weights()) from.emplace(layout_, model, masters);
+  if (!layout_.stores_all_weights) from.emplace(layout_, model, masters, layout_.offsets);
+  // Sharded blocks have copies in slots too.
+  std::array<std::array<Fp8Copy, kBlockLinears>, FlatPlaces::kSlots> in_slots;
   for (const int64_t layer : fp8.layers()) {
     BlockParameters& block = views_.block(layer);
+    const int64_t slot = slot_of(layer);
     const auto add = [&](BlockLinear linear, Operand BlockParameters::*which) {
       Operand& weight = block.*which;
-      take_copies(weight);
+      if (slot == FlatPlaces::kNotSharded) {
+        weight.fp8 = take_copies(weight);
+      } else {
+        Fp8Copy& shared = in_slots[static_cast<size_t>(slot)][static_cast<size_t>(linear)];
+        if (!shared.values) shared = take_copies(weight);
+        weight.fp8 = shared;
+      }
       fp8.assign_weight({layer, linear}, weight.fp8);
       const Tensor& source = (from ? from->block(layer).*which : weight).tensor;
       copied_[static_cast<size_t>(layer)][static_cast<size_t>(linear)] = Operand(source, weight.fp8, Wide::kept);
@@ -200,13 +243,26 @@ void Weights::add_fp8_copies(const ModelSettings& model, const Fp8State& fp8, Ar
   }
   if (!fp8.has_head()) return;
   Operand& head = views_.head().head;
-  take_copies(head);
+  head.fp8 = take_copies(head);
   fp8.assign_weight({}, head.fp8);
   head_copies_ = Copies::stale;
 }
 
-const BlockParameters& Weights::acquire(int64_t layer) const {
+int64_t Weights::slot_of(int64_t layer) const { return places_.slots[layout_.blocks[static_cast<size_t>(layer)].first_bucket]; }
+
+void Weights::prefetch(int64_t layer) const {
+  if (slot_of(layer) == FlatPlaces::kNotSharded) return;
+  int64_t& in_slot = in_slot_[static_cast<size_t>(slot_of(layer))];
+  if (in_slot == layer) return;
+  in_slot = layer;
+  start_gather(layout_.blocks[static_cast<size_t>(layer)].first_bucket);
+  if (!copies_.empty()) copies_[static_cast<size_t>(layer)] = Copies::stale;
+}
+
+const BlockParameters& Weights::acquire(int64_t layer, int64_t next) const {
+  prefetch(layer);
   wait_for(layout_.blocks[static_cast<size_t>(layer)]);
+  if (next != kNoLayer && slot_of(next) != slot_of(layer)) prefetch(next);
   const BlockParameters& block = views_.block(layer);
   if (copies_.empty()) return block;
   Copies& copies = copies_[static_cast<size_t>(layer)];
@@ -238,55 +294,94 @@ void Weights::wait_for_all() const {
   for (const Event& gathered : gathered_) backend_.wait(kCompute, gathered);
 }
 
-Tensor Weights::updated(size_t index, Tensor masters) const {
-  const FlatRange& own = layout_.buckets[index].own;
-  return layout_.stores_all_weights() ? views_.flat().rows(own.begin, own.count) : masters;
-}
+Tensor Weights::updated(size_t index, Tensor masters) const { return layout_.stores_all_weights ? own(index) : masters; }
 
 void Weights::set(size_t index, Tensor masters) const {
   const Bucket& bucket = layout_.buckets[index];
-  if (layout_.stores_all_weights()) return backend_.run(kCompute, Copy{.from = masters, .to = updated(index, masters)});
+  if (layout_.stores_all_weights) return backend_.run(kCompute, Copy{.from = masters, .to = updated(index, masters)});
   for (size_t row = bucket.first_row; row < bucket.end_row; ++row) {
-    if (layout_.weight_offsets[row] == FlatLayout::kNotStored) continue;
+    if (places_.rows[row] == FlatPlaces::kNotStored) continue;
     const Tensor to = views_.parameter(row);
     backend_.run(kCompute, Copy{.from = masters.flat_range(layout_.offsets[row] - bucket.own.begin, to.shape), .to = to});
   }
 }
 
-void Weights::gather(size_t index, Communicator& group) {
-  const Bucket& bucket = layout_.buckets[index];
+void Weights::gather(size_t index) {
   std::ranges::fill(copies_, Copies::stale);
   if (views_.head().head.fp8) head_copies_ = Copies::stale;
+  const Bucket& bucket = layout_.buckets[index];
   if (bucket.own.count == bucket.all.count) return;
+  if (places_.is_sharded(index))
+    in_slot_[static_cast<size_t>(places_.slots[index])] = kNothing;
+  else
+    start_gather(index);
+}
+
+// Work enqueued so far has updated the pieces, and has read for the last time what was in the slot.
+void Weights::start_gather(size_t index) const {
+  const FlatRange &own = places_.own[index], &all = places_.all[index];
   const Tensor flat = views_.flat();
   backend_.wait(kDataParallel, backend_.record(kCompute, "own_weights_updated"));
-  group.all_gather(kDataParallel, flat.rows(bucket.own.begin, bucket.own.count), flat.rows(bucket.all.begin, bucket.all.count));
+  group_->all_gather(kDataParallel, flat.rows(own.begin, own.count), flat.rows(all.begin, all.count));
   gathered_[index] = backend_.record(kDataParallel, "weights_gathered");
 }
 
 // The table is replaced by the head where this rank has the head, tied or not.
-std::vector<FlatRange> Grads::ranges_added_to(const FlatLayout& layout) {
-  const RankShard& shard = layout.shard;
+std::vector<FlatRange> Grads::ranges_added_to(size_t index) const {
+  const RankShard& shard = layout_.shard;
   const bool has_head = shard.has_head(shard.chunks - 1);
   const auto is_replaced = [&](const ParameterRow& row) {
     if (row.shape.rank() != 2) return false;
     if (row.owner == Owner::block) return true;
-    return has_head && (row.name == "head.weight" || (row.name == "embedding.word" && layout.find("head.weight") < 0));
+    return has_head && (row.name == "head.weight" || (row.name == "embedding.word" && layout_.find("head.weight") < 0));
   };
+  const Bucket& bucket = layout_.buckets[index];
+  const FlatRange& all = places_.all[index];
   std::vector<FlatRange> ranges;
-  int64_t end = 0;
-  for (size_t row = 0; row < layout.table.size(); ++row) {
-    if (!is_replaced(layout.table[row])) continue;
-    if (layout.offsets[row] > end) ranges.push_back({end, layout.offsets[row] - end});
-    end = layout.offsets[row] + layout.local[row].shape.count();
+  int64_t end = all.begin;
+  for (size_t row = bucket.first_row; row < bucket.end_row; ++row) {
+    if (!is_replaced(layout_.table[row])) continue;
+    if (places_.rows[row] > end) ranges.push_back({end, places_.rows[row] - end});
+    end = places_.rows[row] + layout_.local[row].shape.count();
   }
-  if (layout.count > end) ranges.push_back({end, layout.count - end});
+  if (all.begin + all.count > end) ranges.push_back({end, all.begin + all.count - end});
   return ranges;
 }
 
-void Grads::clear() const {
-  for (const FlatRange& range : added_to_)
-    backend_.run(kCompute, Fill{.value = 0, .out = views_.flat().rows(range.begin, range.count)});
+// Neighbouring ranges are cleared together.
+void Grads::clear() {
+  has_sum_.assign(has_sum_.size(), false);
+  FlatRange together;
+  const auto fill = [&] {
+    if (together.count > 0) backend_.run(kCompute, Fill{.value = 0, .out = views_.flat().rows(together.begin, together.count)});
+  };
+  for (size_t bucket = 0; bucket < added_to_.size(); ++bucket) {
+    if (places_.is_sharded(bucket)) continue;
+    for (const FlatRange& range : added_to_[bucket]) {
+      const bool continues = together.count > 0 && range.begin == together.begin + together.count;
+      if (!continues) fill();
+      together = continues ? FlatRange{together.begin, together.count + range.count} : range;
+    }
+  }
+  fill();
+}
+
+const BlockParameters& Grads::acquire(int64_t layer) {
+  const size_t bucket = layout_.blocks[static_cast<size_t>(layer)].first_bucket;
+  if (places_.is_sharded(bucket)) {
+    int64_t& in_slot = in_slot_[static_cast<size_t>(places_.slots[bucket])];
+    if (in_slot != kNothing) add_to_own(static_cast<size_t>(in_slot));
+    for (const FlatRange& range : added_to_[bucket])
+      backend_.run(kCompute, Fill{.value = 0, .out = views_.flat().rows(range.begin, range.count)});
+    in_slot = static_cast<int64_t>(bucket);
+  }
+  return views_.block(layer);
+}
+
+void Grads::finished(const Unit& unit) {
+  if (unit.first_row == unit.end_row) return;
+  if (places_.is_sharded(unit.first_bucket)) return sum_sharded(unit);
+  if (overlaps_ && micro_batch_ == MicroBatch::last) sum(unit);
 }
 
 // Under sequence parallelism, gradients of norms: each rank has summed over its rows. Contiguous ones are summed
@@ -297,9 +392,9 @@ void Grads::sum_partial(const Unit& unit) {
   backend_.wait(kDataParallel, backend_.record(kCompute, "gradients_written"));
   for (size_t row = unit.first_row; row < unit.end_row; ++row) {
     if (!is_partial(row)) continue;
-    const int64_t begin = layout_.offsets[row];
+    const int64_t begin = places_.rows[row];
     while (row + 1 < unit.end_row && is_partial(row + 1)) ++row;
-    const int64_t end = layout_.offsets[row] + layout_.local[row].shape.count();
+    const int64_t end = places_.rows[row] + layout_.local[row].shape.count();
     mesh_.tp->all_reduce(kDataParallel, views_.flat().rows(begin, end - begin), Reduce::sum);
   }
 }
@@ -318,19 +413,35 @@ void Grads::sum(const Unit& unit) {
   if (unit.first_row == unit.end_row) return;
   sum_partial(unit);
   sum_shared_table(unit);
-  for (; next_bucket_ < layout_.buckets.size() && layout_.buckets[next_bucket_].end_row <= unit.end_row; ++next_bucket_) {
-    if (mesh_.dp_cp->size() > 1) reduce(layout_.buckets[next_bucket_]);
+  for (; next_bucket_ < layout_.buckets.size(); ++next_bucket_) {
+    if (places_.is_sharded(next_bucket_)) continue;  // reduced after each micro-batch
+    if (layout_.buckets[next_bucket_].end_row > unit.end_row) break;
+    if (mesh_.dp_cp->size() > 1) reduce(next_bucket_);
     reduced_[next_bucket_] = backend_.record(kDataParallel, "gradients_reduced");
   }
   if (next_bucket_ == layout_.buckets.size()) next_bucket_ = 0;
 }
 
-void Grads::reduce(const Bucket& bucket) {
-  const FlatRange &all = bucket.all, &own = bucket.own;
-  const bool owns_all = own.count == all.count;
-  Tensor gradients = views_.flat().rows(all.begin, all.count), sum = views_.flat().rows(own.begin, own.count);
+void Grads::sum_sharded(const Unit& unit) {
+  sum_partial(unit);
+  reduce(unit.first_bucket);
+  reduced_[unit.first_bucket] = backend_.record(kDataParallel, "gradients_reduced");
+}
+
+// Where the sum of this rank's piece is after reduce().
+Tensor Grads::reduced_piece(size_t index) const {
+  const Bucket& bucket = layout_.buckets[index];
+  if (narrow_.own) return narrow_.own.rows(bucket.state, bucket.own.count);
+  return views_.flat().rows(places_.all[index].begin + bucket.own.begin - bucket.all.begin, bucket.own.count);
+}
+
+void Grads::reduce(size_t index) {
+  const Bucket& bucket = layout_.buckets[index];
+  const FlatRange& all = places_.all[index];
+  const bool owns_all = bucket.own.count == bucket.all.count;
+  const Tensor sum = reduced_piece(index);
+  Tensor gradients = views_.flat().rows(all.begin, all.count);
   if (narrow_.own) {
-    sum = narrow_.own.rows(bucket.state, own.count);
     const Tensor narrow = owns_all ? sum : narrow_.bucket.rows(0, all.count);
     // The sums of parts are on the other stream, and so is the sum of the bucket that was there before.
     backend_.wait(kCompute, backend_.record(kDataParallel, "earlier_sums_made"));
@@ -344,21 +455,33 @@ void Grads::reduce(const Bucket& bucket) {
     mesh_.dp_cp->reduce_scatter(kDataParallel, gradients, sum, Reduce::sum);
 }
 
+// Adds the sum of the micro-batch in the slot to the piece that this rank owns; later work may write to the slot.
+void Grads::add_to_own(size_t index) {
+  backend_.wait(kCompute, reduced_[index]);
+  const Tensor piece = reduced_piece(index), sum = own(index);
+  if (has_sum_[index])
+    backend_.run(kCompute, Accumulate{.from = piece, .to = sum});
+  else
+    backend_.run(kCompute, Copy{.from = piece, .to = sum});
+  has_sum_[index] = true;
+  in_slot_[static_cast<size_t>(places_.slots[index])] = kNothing;
+}
+
 void Grads::finished_step() {
   if (overlaps_) return;
   sum(layout_.head);
-  for (auto block = layout_.blocks.rbegin(); block != layout_.blocks.rend(); ++block) sum(*block);
+  for (auto block = layout_.blocks.rbegin(); block != layout_.blocks.rend(); ++block)
+    if (!places_.is_sharded(block->first_bucket)) sum(*block);
   sum(layout_.embedding);
 }
 
-Tensor Grads::own(size_t index) const {
-  return views_.flat().rows(layout_.buckets[index].own.begin, layout_.buckets[index].own.count);
-}
-
-Tensor Grads::acquire_own(size_t index) const {
+Tensor Grads::acquire_own(size_t index) {
+  if (places_.is_sharded(index)) {
+    if (in_slot_[static_cast<size_t>(places_.slots[index])] == static_cast<int64_t>(index)) add_to_own(index);
+    return own(index);
+  }
   backend_.wait(kCompute, reduced_[index]);
-  const Bucket& bucket = layout_.buckets[index];
-  if (narrow_.own) backend_.run(kCompute, Copy{.from = narrow_.own.rows(bucket.state, bucket.own.count), .to = own(index)});
+  if (narrow_.own) backend_.run(kCompute, Copy{.from = reduced_piece(index), .to = own(index)});
   return own(index);
 }
 

@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 RankShard shard_of(const ModelSettings& model, const Mesh& mesh) {
-  const bool shared_out = model.optim.is_distributed();
+  const bool shared_out = model.shards_optimizer();
   return {.tp_rank = mesh.tp->rank(),
           .tp_size = mesh.tp->size(),
           .pp_rank = mesh.pp->rank(),
@@ -53,14 +53,14 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   CHECK_EQ(settings_.model.context_parallel_size, mesh.cp->size());
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
-  weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.weight_count}, dtype));
+  weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.weights.count}, dtype), mesh.dp_cp.get());
   if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
   if (model.fp8.enabled) {
     fp8_.emplace(model, layout_.shard, arenas.states);
     weights_->add_fp8_copies(model, *fp8_, arenas.parameters, masters_);
   }
-  const Tensor gradients = arenas.gradients.take({layout_.count}, DType::f32);
-  const bool narrow_sums = model.optim.grad_sync_dtype == SyncType::bf16 && mesh.dp_cp->size() > 1;
+  const Tensor gradients = arenas.gradients.take({layout_.gradients.count}, DType::f32);
+  const bool narrow_sums = model.grad_sync_dtype() == SyncType::bf16 && mesh.dp_cp->size() > 1;
   NarrowSums narrow;
   if (narrow_sums)
     narrow = {
@@ -152,7 +152,7 @@ Engine::BucketRanges Engine::ranges_of(const Bucket& bucket) const {
 
 Tensor Engine::master(const Bucket& bucket) const {
   if (masters_) return masters_.rows(bucket.state, bucket.own.count);
-  return weights_->views().flat().rows(bucket.own.begin, bucket.own.count);
+  return weights_->own(layout_.index_of(bucket));
 }
 
 Tensor Engine::master(const Bucket& bucket, const OwnedPart& part) const {
@@ -184,7 +184,7 @@ void Engine::restore_updates(int64_t updates) {
   has_scales_ = updates > 0;
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
     if (masters_) weights_->set(i, master(layout_.buckets[i]));
-    weights_->gather(i, *mesh_.dp_cp);
+    weights_->gather(i);
   }
 }
 
@@ -228,7 +228,7 @@ void Engine::update(size_t index) {
                                .v = second_moment_.rows(bucket.state, bucket.own.count),
                                .weights = weights_->updated(index, master(bucket))});
   weights_->set_updated(index, master(bucket));
-  weights_->gather(index, *mesh_.dp_cp);
+  weights_->gather(index);
 }
 
 void Engine::optimizer_step() {

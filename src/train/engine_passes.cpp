@@ -57,9 +57,11 @@ void Engine::upload_batch(const DeviceBatch& to, const HostBatch& host) {
 }
 
 ChunkPass Engine::pass_of(const Action& action) const {
+  const GradSum sum = action.micro_batch == 0 ? GradSum::replaces : GradSum::adds;
   return {.at = action.slots,
           .batch = batches_[static_cast<size_t>(action.slots.batch)],
-          .weight_grads = action.micro_batch == 0 ? GradSum::replaces : GradSum::adds};
+          .head_grads = sum,
+          .block_grads = layout_.shards_gradients ? GradSum::replaces : sum};
 }
 
 // With delayed scaling, the first micro-batch of the first step uses current scaling and the others its scales. Evaluations do

@@ -23,7 +23,8 @@ LoadedModel::LoadedModel(const StoredCheckpoint& checkpoint, const Settings& set
   measure(dtype, capacity);
   const Tensor masters = allocate(parameters_, "parameters", layout_.count * 4).take({layout_.count}, DType::f32);
   backend_->run(kCompute, Fill{.value = 0, .out = masters});
-  load_checkpoint(checkpoint, parameter_tensors(layout_, FlatViews(layout_, settings_.model, masters), *backend_));
+  load_checkpoint(checkpoint,
+                  parameter_tensors(layout_, FlatViews(layout_, settings_.model, masters, layout_.offsets), *backend_));
   Tensor flat = masters;
   if (dtype != DType::f32) {
     flat = allocate(narrow_parameters_, "parameters", layout_.count * size_of(dtype)).take({layout_.count}, dtype);

@@ -57,7 +57,8 @@ std::string overlaps_text(const Settings& settings) {
   };
   const Overlap table[] = {
       {copies && model.optim.overlap_grad_sync, "gradient sums with backward"},
-      {copies && model.optim.is_distributed() && model.optim.overlap_param_sync, "weight gathers with forward"},
+      {copies && model.fsdp, "gradient sums and weight gathers of blocks with their neighbours"},
+      {copies && model.shards_optimizer() && model.optim.overlap_param_sync, "weight gathers with forward"},
       {model.pipeline_model_parallel_size > 1 && model.overlap_p2p_comm, "pipeline messages with computation"},
       {tensor && model.pipeline_schedule != PipelineSchedule::zero_bubble, "tensor parallel sums with wgrad"},
       {model.overlaps_tensor_parallel(), "tensor parallel pieces with their GEMMs"},

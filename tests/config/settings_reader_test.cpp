@@ -58,7 +58,8 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
   activations_checkpoint_num_layers: 39, num_micro_batches_with_partial_activation_checkpoints: 49,
   activations_checkpoint_layers_per_pipeline: 50, seed: 40, resume_from_checkpoint: elsewhere, restore_from_path: start,
   overlap_p2p_comm: true,
-  batch_p2p_comm: false, ub_tp_comm_overlap: true, enable_cuda_graph: true, fp8: true, fp8_hybrid: false, fp8_e4m3: true,
+  batch_p2p_comm: false, ub_tp_comm_overlap: true, fsdp: true, fsdp_sharding_strategy: grad, fsdp_grad_reduce_dtype: bf16,
+  enable_cuda_graph: true, fp8: true, fp8_hybrid: false, fp8_e4m3: true,
   fp8_recipe: tensorwise, fp8_params: true, fp8_lm_head: true, fp8_wgrad: false, fp8_margin: 51, fp8_interval: 52, fp8_amax_history_len: 53,
   fp8_amax_compute_algo: most_recent, reduce_amax: false,
   nsys_profile: {enabled: true, trace: [osrt], start_step: 54, end_step: 55, ranks: [56], gen_shape: true},
@@ -255,7 +256,6 @@ TEST(SettingsReader, UnsupportedRequestsSaySo) {
     const char *key, *off, *on, *reason;
   };
   const Case cases[] = {
-      {"model.fsdp", "false", "true", "full sharding (FSDP) is not supported; use false"},
       {"model.num_moe_experts", "null", "8", "mixture of experts is not supported; remove it"},
       {"model.cpu_offloading", "false", "true", "keeping activations or weights in host memory is not supported; use false"},
       {"exp_manager.ema.enable", "false", "true", "averaged weights (EMA) are not supported; use false"},

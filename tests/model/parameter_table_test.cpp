@@ -57,7 +57,8 @@ TEST(ParameterTableTest, InitialisationDependsOnNothingButSeedAndName) {
     const Tensor masters{.data = flat.data(), .dtype = DType::f32, .shape = {layout.count}, .device = Device::host};
     for (const Bucket& bucket : layout.buckets)
       initialise(layout, bucket, 5, backend, masters.rows(bucket.all.begin, bucket.all.count));
-    const auto values = FlatViews(layout, model, masters).parameter(static_cast<size_t>(layout.find(name))).span<float>();
+    const auto values =
+        FlatViews(layout, model, masters, layout.offsets).parameter(static_cast<size_t>(layout.find(name))).span<float>();
     return std::vector<float>(values.begin(), values.end());
   };
   const std::string name = "blocks.1.attention.qkv.weight";

@@ -14,7 +14,7 @@ namespace trireme {
 enum Factor : size_t { kModel, kTp, kSp, kPp, kVp, kDp, kCp, kRecompute, kSchedule, kZero, kOverlap, kFactors };
 using Choices = std::array<int, kFactors>;
 
-constexpr int kValues[kFactors] = {3, 3, 2, 3, 3, 3, 2, 3, 3, 2, 3};
+constexpr int kValues[kFactors] = {3, 3, 2, 3, 3, 3, 2, 3, 3, 3, 3};
 constexpr int kTpSizes[] = {1, 2, 4}, kPpSizes[] = {1, 2, 4}, kDpSizes[] = {1, 2, 4};
 constexpr int kMostRanks = 16;
 
@@ -27,13 +27,15 @@ inline bool is_possible(const Choices& c) {
   if (shape.size() > kMostRanks) return false;
   if (c[kSp] == 1 && shape.tp == 1) return false;
   if (c[kVp] > 0 && (shape.pp == 1 || c[kSchedule] != 0)) return false;
+  if (c[kZero] == 2 && c[kSchedule] == 2) return false;
   return true;
 }
 
 inline Layout layout_of(const Choices& c) {
   constexpr ModelSettings (*kModels[])() = {small_gpt3, small_neox, small_llama};
   constexpr const char* kNames[] = {"gpt3", "neox", "llama"};
-  constexpr const char *kRecomputes[] = {"", "_selective", "_full"}, *kSchedules[] = {"", "_gpipe", "_zb"};
+  constexpr const char *kRecomputes[] = {"", "_selective", "_full"}, *kSchedules[] = {"", "_gpipe", "_zb"},
+                       *kZeros[] = {"", "_zero", "_fsdp"};
   constexpr const char* kOverlaps[] = {"", "_messages", "_overlapped"};
   const MeshShape shape = shape_of(c);
   ModelSettings model = kModels[c[kModel]]();
@@ -44,13 +46,14 @@ inline Layout layout_of(const Choices& c) {
   model.activations_checkpoint_granularity = static_cast<RecomputeGranularity>(c[kRecompute]);
   model.pipeline_schedule = static_cast<PipelineSchedule>(c[kSchedule]);
   if (c[kZero] == 1) model.optim.name = Optimizer::distributed_fused_adam;
+  model.fsdp = c[kZero] == 2;
   // Nothing overlapped and messages in batches; messages one by one; everything overlapped.
   model.batch_p2p_comm = c[kOverlap] == 0;
   model.overlap_p2p_comm = model.ub_tp_comm_overlap = c[kOverlap] == 2;
   model.optim.overlap_grad_sync = model.optim.overlap_param_sync = c[kOverlap] == 2;
   return layout_of(fmt::format("{}_tp{}{}_pp{}_vp{}_dp{}_cp{}{}{}{}{}", kNames[c[kModel]], shape.tp, c[kSp] == 1 ? "_sp" : "",
                                shape.pp, c[kVp] + 1, shape.dp, shape.cp, kRecomputes[c[kRecompute]], kSchedules[c[kSchedule]],
-                               c[kZero] == 1 ? "_zero" : "", kOverlaps[c[kOverlap]]),
+                               kZeros[c[kZero]], kOverlaps[c[kOverlap]]),
                    model, shape);
 }
 

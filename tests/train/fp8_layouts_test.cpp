@@ -48,6 +48,10 @@ ModelSettings interleaved(ModelSettings model) {
   model.num_layers = 4, model.virtual_pipeline_model_parallel_size = 2;
   return model;
 }
+ModelSettings sharded(ModelSettings model) {
+  model.fsdp = true, model.num_layers = 4;
+  return model;
+}
 ModelSettings recomputed(ModelSettings model) {
   model.activations_checkpoint_granularity = RecomputeGranularity::full;
   return model;
@@ -85,6 +89,8 @@ std::vector<Layout> slow_layouts() {
                   layout_of("gpt3_pp2_tensorwise", tensorwise(gpt3()), {.pp = 2}),
                   layout_of("gpt3_cp2", longer(without_dropout(gpt3())), {.cp = 2}),
                   layout_of("neox_cp2_tp2_sp", longer(with_sp(neox())), {.tp = 2, .cp = 2}),
+                  layout_of("gpt3_dp2_fsdp", sharded(with_head(gpt3())), {.dp = 2}),
+                  layout_of("neox_tp2_sp_dp2_fsdp_recomputed", sharded(recomputed(with_sp(neox()))), {.tp = 2, .dp = 2}),
                   layout_of("gpt3_tp2_sp_pp2_recomputed", recomputed(with_sp(gpt3())), {.tp = 2, .pp = 2}),
                   layout_of("gpt3_tp2_sp_pp2_fp8_only", in_fp8_only(with_sp(gpt3())), {.tp = 2, .pp = 2})});
 }
@@ -152,6 +158,20 @@ TEST(Fp8Weights, StayInBf16WhereMastersAreSharedOut) {
   layout.model = in_fp8_only(layout.model);
   const RankRun asked = train_on_reference(layout)[0];
   for (size_t step = 0; step < kSteps; ++step) EXPECT_EQ(asked.results[step].loss, with.results[step].loss);
+}
+
+// FP8 copies in slots are made again for every use, from the same weights and with the same scales. With one micro-batch per rank
+// the gradients are summed in the same order too.
+TEST(Fp8Fsdp, HasTheBitsOfAShardedOptimizer) {
+  for (const bool is_tensorwise : {false, true}) {
+    Layout layout = layout_of("neox_dp4", overlapped(is_tensorwise ? tensorwise(neox()) : neox()), {.dp = 4}, Precision::bf16);
+    layout.model.num_layers = 4;
+    layout.not_evaluated = 0;
+    const RankRun plain = train_on_reference(layout)[0];
+    layout.model.fsdp = true;
+    const RankRun sharded = train_on_reference(layout)[0];
+    for (size_t step = 0; step < kSteps; ++step) EXPECT_EQ(sharded.results[step].loss, plain.results[step].loss);
+  }
 }
 
 // What is saved of the scales: by name, how often, and the scale.

@@ -8,6 +8,7 @@
 
 #include "support/layout_cover.h"
 #include "support/skip.h"
+#include "train/run_size.h"
 
 namespace trireme {
 namespace {
@@ -72,7 +73,8 @@ class ClosedForm {
       calls_["tp all_reduce"] += row_products * pieces_ + 2 * m_ * layers_ + ends * m_;
       return;
     }
-    calls_["tp all_reduce"] += 2 * layers_ + last_;  // gradients of norms
+    // Gradients of norms; those of sharded blocks after every micro-batch.
+    calls_["tp all_reduce"] += 2 * layers_ * (model_.fsdp && shape_.dp * cp_ > 1 ? m_ : 1) + last_;
     calls_["tp reduce_scatter"] = row_products * pieces_ + 2 * m_ * layers_ + ends * m_;
     // Backward gathers the outputs' gradients of row products and the inputs of column products; put off, the former twice.
     calls_["tp all_gather"] = column_products * pieces_ + 2 * m_ * layers_ * pieces_ + 2 * m_ * layers_ + ends * m_ +
@@ -101,11 +103,33 @@ class ClosedForm {
     // The buckets: each block, the head (the final norm if the embedding is tied), the embedding.
     const int64_t buckets = layers_ + last_ + (first_ || (last_ && tied()));
     calls_["dp_cp all_reduce"] = 2;  // loss and squares
-    if (!model_.optim.is_distributed()) {
+    if (!model_.shards_optimizer()) {
       calls_["dp_cp all_reduce"] += buckets;
       return;
     }
     calls_["dp_cp reduce_scatter"] = calls_["dp_cp all_gather"] = buckets;
+    if (!model_.fsdp) return;
+    calls_["dp_cp reduce_scatter"] += (m_ - 1) * layers_;     // blocks after every micro-batch
+    calls_["dp_cp all_gather"] += block_gathers() - layers_;  // and blocks when they are used
+  }
+
+  // Of sharded blocks in one step: neighbours take turns with two slots, and a block that is still in its slot is not gathered.
+  int64_t block_gathers() const {
+    const int64_t chunks = model_.virtual_pipeline_model_parallel_size, each = layers_ / chunks;
+    std::array<int64_t, 2> in_slot = {-1, -1};
+    int64_t gathers = 0;
+    const auto use = [&](int64_t chunk, int64_t i) {
+      const int64_t layer = chunk * each + i;
+      int64_t& held = in_slot[static_cast<size_t>((layers_ - 1 - layer) % 2)];
+      gathers += held != layer;
+      held = layer;
+    };
+    for (const Action& action : make_schedule(pipeline_of(model_, pp_, m_), stage_)) {
+      if (!is_compute(action.kind)) continue;
+      const bool is_forward = action.kind == ActionKind::forward;
+      for (int64_t i = 0; i < each; ++i) use(action.chunk, is_forward ? i : each - 1 - i);
+    }
+    return gathers;
   }
 
   const ModelSettings& model_;

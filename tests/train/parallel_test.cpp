@@ -81,6 +81,31 @@ const Case kCases[] = {
     {"llama_cp2_dp2", small_llama, {.cp = 2, .dp = 2}, overlapped},
     {"gpt3_cp4", small_gpt3, {.cp = 4}, [](ModelSettings& m) { m.encoder_seq_length = m.max_position_embeddings = 32; }},
     {"gpt3_dp2_buckets", small_gpt3, {.dp = 2}, [](ModelSettings& m) { overlapped(m), m.optim.bucket_cap_mb = 1; }},
+    {"gpt3_dp2_fsdp", small_gpt3, {.dp = 2}, [](ModelSettings& m) { m.fsdp = true, m.num_layers = 4; }},
+    {"llama_dp2_fsdp_grad",
+     small_llama,
+     {.dp = 2},
+     [](ModelSettings& m) { overlapped(m), m.fsdp = true, m.fsdp_sharding_strategy = ShardingStrategy::gradients; }},
+    {"neox_dp2_fsdp_bf16",
+     small_neox,
+     {.dp = 2},
+     [](ModelSettings& m) { overlapped(m), m.fsdp = true, m.num_layers = 3; },
+     Precision::bf16},
+    {"gpt3_dp4_fsdp_recompute",
+     small_gpt3,
+     {.dp = 4},
+     [](ModelSettings& m) {
+       overlapped(m), m.fsdp = true, m.num_layers = 5;
+       m.activations_checkpoint_granularity = RecomputeGranularity::full, m.activations_checkpoint_num_layers = 2;
+     }},
+    {"gpt3_tp2_sp_cp2_dp2_fsdp",
+     small_gpt3,
+     {.tp = 2, .cp = 2, .dp = 2},
+     [](ModelSettings& m) { overlapped(m), m.fsdp = m.sequence_parallel = true, m.num_layers = 3; }},
+    {"neox_dp2_pp2_vp2_fsdp",
+     small_neox,
+     {.dp = 2, .pp = 2},
+     [](ModelSettings& m) { m.fsdp = true, m.num_layers = 8, m.virtual_pipeline_model_parallel_size = 2; }},
     {"gpt3_tp2_dp2_pp2", small_gpt3, {.tp = 2, .dp = 2, .pp = 2}, overlapped},
     {"neox_all",
      small_neox,
@@ -109,6 +134,30 @@ std::vector<Case> cases_of(bool is_slow) {
 std::string name_of(const testing::TestParamInfo<Case>& test) { return test.param.name; }
 INSTANTIATE_TEST_SUITE_P(Layouts, ParallelTest, testing::ValuesIn(cases_of(false)), name_of);
 INSTANTIATE_TEST_SUITE_P(Slow, ParallelTest, testing::ValuesIn(cases_of(true)), name_of);
+
+// With one micro-batch per rank the gradients are summed in the same order.
+TEST(Fsdp, HasTheBitsOfAShardedOptimizerWithOneMicroBatch) {
+  for (const Precision precision : {Precision::f32, Precision::bf16})
+    for (const SyncType sync : {SyncType::f32, SyncType::bf16}) {
+      ModelSettings model = small_neox();
+      overlapped(model);
+      model.num_layers = 5;
+      model.global_batch_size = 4;
+      model.optim.grad_sync_dtype = model.fsdp_grad_reduce_dtype = sync;
+      const auto run = [&](const char* name) {
+        Layout layout = layout_of(name, model, {.dp = 4}, precision);
+        layout.not_evaluated = 0;
+        return train(layout, kSteps)[0];
+      };
+      const RankRun plain = run("zero");
+      for (const ShardingStrategy strategy : {ShardingStrategy::full, ShardingStrategy::gradients}) {
+        model.fsdp = true, model.fsdp_sharding_strategy = strategy;
+        const RankRun sharded = run("fsdp");
+        for (size_t step = 0; step < kSteps; ++step) EXPECT_EQ(sharded.results[step].loss, plain.results[step].loss) << step;
+        EXPECT_EQ(sharded.evaluated, plain.evaluated);
+      }
+    }
+}
 
 // Gradients that are summed in bf16 are rounded once to 8 bits: the norm is that of one rank within 2^-8, and so is a step.
 TEST(GradSyncDtype, SumsInBf16) {

@@ -45,6 +45,27 @@ TEST(RankMemory, AParameterTakes6BytesAnd12OverD) {
   }
 }
 
+// Of the blocks a rank keeps 18 bytes a parameter divided by d, and slots for two of them: 2 bytes for weights, 4 for gradients.
+// The embedding and the final norm are whole: 6 bytes and 12 / d.
+TEST(RankMemory, WithFsdpOnlyTwoBlocksAreWhole) {
+  for (const int d : {2, 8}) {
+    const MeshShape shape{.dp = d};
+    ModelSettings model = model_of(shape);
+    model.num_layers = 6;
+    model.fsdp = true;
+    const FlatLayout layout = FlatLayout::of(model, {.dp_size = d});
+    const int64_t blocks = 6 * layout.buckets[1].all.count, rest = layout.count - blocks, slots = 2 * blocks / 6;
+    const MemoryPlan full = plan_of(model, shape);
+    EXPECT_EQ(full.arenas.parameters.peak(), 2 * (blocks / d + slots + rest));
+    EXPECT_EQ(full.arenas.gradients.peak(), 4 * (blocks / d + slots + rest));
+    EXPECT_EQ(full.arenas.masters.peak(), 4 * (blocks + rest) / d);
+    model.fsdp_sharding_strategy = ShardingStrategy::gradients;
+    const MemoryPlan gradients = plan_of(model, shape);
+    EXPECT_EQ(gradients.arenas.parameters.peak(), 2 * (blocks + rest));
+    EXPECT_EQ(gradients.arenas.gradients.peak(), full.arenas.gradients.peak());
+  }
+}
+
 TEST(RankMemory, WithoutADistributedOptimizerEveryRankHasAllOfIt) {
   const MeshShape shape{.dp = 4};
   ModelSettings model = model_of(shape);

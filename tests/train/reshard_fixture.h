@@ -35,7 +35,8 @@ inline EngineSettings reshard_settings(const MeshShape& shape) {
   model.pipeline_model_parallel_size = shape.pp;
   model.virtual_pipeline_model_parallel_size = shape.pp == 2 && shape.tp == 1 ? 2 : 1;
   model.context_parallel_size = shape.cp;
-  // Two data parallel ranks have all of the optimizer's state each, more of them share it.
+  // Two data parallel ranks have all of the optimizer's state each, more of them share it, and some shard their weights too.
+  model.fsdp = shape.dp == 4 || (shape.tp == 2 && shape.dp == 2 && shape.pp == 1);
   model.optim.name = shape.size() == 2 ? Optimizer::adamw : Optimizer::distributed_fused_adam;
   return settings;
 }

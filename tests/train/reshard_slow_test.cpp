@@ -13,9 +13,9 @@ constexpr NamedShape kShapes[] = {{"one", {}},
                                   {"pp2_vp2", {.pp = 2}},
                                   {"pp4", {.pp = 4}},
                                   {"dp2_plain", {.dp = 2}},
-                                  {"dp4", {.dp = 4}},
+                                  {"dp4_fsdp", {.dp = 4}},
                                   {"cp2_dp2", {.cp = 2, .dp = 2}},
-                                  {"tp2_dp2", {.tp = 2, .dp = 2}},
+                                  {"tp2_dp2_fsdp", {.tp = 2, .dp = 2}},
                                   {"tp2_dp2_pp2", {.tp = 2, .dp = 2, .pp = 2}}};
 
 class Reshard : public testing::TestWithParam<NamedShape> {};
