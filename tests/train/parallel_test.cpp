@@ -159,6 +159,25 @@ TEST(Fsdp, HasTheBitsOfAShardedOptimizerWithOneMicroBatch) {
     }
 }
 
+// On CPUs an op has ended before the next call, so a missing event would show on GPUs only: here it shows in what was recorded.
+TEST(Fsdp, SumsAndGathersWaitForTheOpsBeforeThem) {
+  ModelSettings model = small_gpt3();
+  model.fsdp = true, model.num_layers = 4;
+  StepLog log;
+  plan_memory({.model = model, .precision = Precision::f32, .gradient_clip = 1.0}, CpuBackend(1), 2, {{.dp = 4}, 0}, &log);
+  int64_t last_op = -1, recorded_after = -1, waited_for = -1, checked = 0;
+  for (int64_t i = 0; i < std::ssize(log.records); ++i) {
+    const OpRecord& record = log.records[static_cast<size_t>(i)];
+    if (record.kind == RecordKind::op && record.stream == kCompute) last_op = i;
+    if (record.kind == RecordKind::event && record.stream == kCompute) recorded_after = last_op;
+    if (record.kind == RecordKind::wait && record.stream == kDataParallel) waited_for = recorded_after;
+    if (record.kind != RecordKind::collective || record.stream != kDataParallel) continue;
+    EXPECT_EQ(waited_for, last_op) << record.name << ", record " << i;
+    ++checked;
+  }
+  EXPECT_GT(checked, 4 * 4) << "four blocks, gathered and summed in two micro-batches";
+}
+
 // Gradients that are summed in bf16 are rounded once to 8 bits: the norm is that of one rank within 2^-8, and so is a step.
 TEST(GradSyncDtype, SumsInBf16) {
   ModelSettings model = small_gpt3();
