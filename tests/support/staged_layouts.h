@@ -19,11 +19,14 @@ inline std::vector<Layout> staged_layouts(Precision precision) {
   interleaved.num_layers = 4, interleaved.virtual_pipeline_model_parallel_size = 2;
   ModelSettings single = small_gpt3();
   single.batch_p2p_comm = false;
+  ModelSettings sharded = overlapped(small_neox());
+  sharded.fsdp = true, sharded.num_layers = 4;
   std::vector<Layout> layouts = {layout_of("gpt3_tp2_pp2", small_gpt3(), {.tp = 2, .pp = 2}),
                                  layout_of("neox_sp2_dp2_overlapped", pieces, {.tp = 2, .dp = 2}),
                                  layout_of("llama_pp2_vp2_overlapped", interleaved, {.pp = 2}),
                                  layout_of("gpt3_pp2_single_messages", single, {.pp = 2}),
-                                 layout_of("llama_cp2", small_llama(), {.cp = 2})};
+                                 layout_of("llama_cp2", small_llama(), {.cp = 2}),
+                                 layout_of("neox_dp2_fsdp", sharded, {.dp = 2})};
   for (Layout& layout : layouts) layout.precision = precision;
   return layouts;
 }

@@ -20,6 +20,8 @@ std::vector<Layout> layouts() {
   fp8.sequence_parallel = false;
   fp8.optim.name = Optimizer::distributed_fused_adam;
   layouts.push_back(layout_of("gpt3_cp2_dp2_fp8", fp8, {.cp = 2, .dp = 2}, Precision::bf16));
+  fp8.fsdp = true, fp8.num_layers = 4;
+  layouts.push_back(layout_of("gpt3_dp2_fsdp_fp8", fp8, {.dp = 2}, Precision::bf16));
   for (Layout& layout : layouts) {
     layout.name += layout.precision == Precision::bf16 ? "_bf16" : "_f32";
     layout.model.attention_dropout = 0;  // cuDNN's, which is drawn by the place in its tensor: another one in every layout
