@@ -16,7 +16,8 @@ struct DeviceErrors {
 DeviceErrors check_device(Backend& backend, DType dtype);
 
 struct DeviceRates {
-  double flops = 0;                   // per second, of a large GEMM of random numbers
+  double flops = 0;                   // per second, of a large GEMM of random numbers, over and over
+  double burst_flops = 0;             // of the first of them, before limits of power and temperature act
   double bytes = 0;                   // per second, read and written by a large copy
   double to_device = 0, to_host = 0;  // bytes per second from and to pinned host memory; 0: the device computes on host memory
 };

@@ -33,8 +33,8 @@ std::string rank_lines(const ValidationReport& report) {
   std::string text;
   if (report.ranks.size() <= kMostLines)
     for (const RankResult& rank : report.ranks) {
-      text += fmt::format("rank  {:>4}  {:<16}  GEMM {:>14}  copy {:>11}", rank.rank, rank.node, format_flops(rank.rates.flops),
-                          bandwidth_text(rank.rates.bytes));
+      text += fmt::format("rank  {:>4}  {:<16}  GEMM {:>14} ({} at first)  copy {:>11}", rank.rank, rank.node,
+                          format_flops(rank.rates.flops), format_flops(rank.rates.burst_flops), bandwidth_text(rank.rates.bytes));
       if (rank.rates.to_device > 0)
         text +=
             fmt::format("  host to device {}, back {}", bandwidth_text(rank.rates.to_device), bandwidth_text(rank.rates.to_host));
@@ -171,6 +171,7 @@ nlohmann::ordered_json json_of(const ValidationReport& report) {
                              {"device", rank.device},
                              {"slow", rank.is_slow},
                              {"gemm_flops", rank.rates.flops},
+                             {"gemm_burst_flops", rank.rates.burst_flops},
                              {"copy_bytes_per_s", rank.rates.bytes},
                              {"to_device_bytes_per_s", rank.rates.to_device},
                              {"to_host_bytes_per_s", rank.rates.to_host},

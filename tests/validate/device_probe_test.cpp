@@ -45,6 +45,7 @@ TEST(DeviceProbe, StartsEachWindowOnce) {
   const DeviceRates rates = measure_device(cpu, DType::f32, 0.01, [&] { ++begins; });
   EXPECT_EQ(begins, 2);
   EXPECT_GT(rates.flops, 1e6);
+  EXPECT_GT(rates.burst_flops, 1e6);
   EXPECT_GT(rates.bytes, 1e6);
   EXPECT_EQ(rates.to_device, 0) << "it computes on host memory";
 }

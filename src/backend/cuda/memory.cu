@@ -122,7 +122,7 @@ void CudaBackend::run(Stream stream, const Copy& op) {
   CHECK_EQ(op.from.count(), op.to.count());
   if (op.from.dtype == op.to.dtype) {
     if (op.from.data == op.to.data) return;
-    CUDA_CHECK(cudaMemcpyAsync(op.to.data, op.from.data, static_cast<size_t>(op.to.bytes()), cudaMemcpyDeviceToDevice, on));
+    CUDA_CHECK(cudaMemcpyAsync(op.to.data, op.from.data, static_cast<size_t>(op.to.bytes()), cudaMemcpyDefault, on));
   } else if (op.from.dtype == DType::f32 && op.to.dtype == DType::bf16) {
     convert<float, device_bf16>(on, op);
   } else {
