@@ -94,10 +94,13 @@ void add_validate_command(CLI::App& app, int& status) {
                                          "Check the nodes of a job before a run: inventory, devices, collectives, links.\n\n"
                                          "examples:  trireme validate --quick\n"
                                          "           mpirun -n 4 trireme validate --quick --results runs\n"
-                                         "           trireme validate --quick --json\n");
+                                         "           trireme validate slurm --nodes 4 --partition gpu\n");
   command->add_flag("--local", arguments->local, "this machine; the same as without it");
   add_validate_options(*command, *arguments);
-  command->callback([arguments, &status] { status = validate(*arguments); });
+  add_validate_slurm_command(*command, status);
+  command->callback([arguments, command, &status] {
+    if (command->get_subcommands().empty()) status = validate(*arguments);
+  });
 }
 
 }  // namespace trireme

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-void add_validate_options(CLI::App& command, ValidateArguments& arguments) {
+void add_check_options(CLI::App& command, ValidateArguments& arguments) {
   command.add_flag("--quick", arguments.quick, "shorter measurements, smaller messages, fewer pairs");
   command.add_flag("--dcgm", arguments.dcgm, "only the inventory and DCGM; with --nccl also what follows, even after a fault");
   command.add_flag("--nccl", arguments.nccl, "without DCGM: inventory, devices, collectives and pairs");
@@ -25,6 +25,10 @@ void add_validate_options(CLI::App& command, ValidateArguments& arguments) {
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(int64_t{4} << 10, int64_t{8} << 30))
       ->type_name("BYTES");
+}
+
+void add_validate_options(CLI::App& command, ValidateArguments& arguments) {
+  add_check_options(command, arguments);
   command.add_flag("--json", arguments.json, "print the result as JSON");
   command.add_option("--html", arguments.html, "write the result as a page with a map of all pairs")->type_name("FILE");
   command.add_option("--output", arguments.output, "write validation.json and validation.html to this folder")

@@ -16,7 +16,9 @@ struct ValidateArguments {
   int dcgm_level_to_run() const { return nccl && !dcgm ? 0 : dcgm_level; }
 };
 
-void add_validate_options(CLI::App& command, ValidateArguments& arguments);
+void add_check_options(CLI::App& command, ValidateArguments& arguments);     // what is checked
+void add_validate_options(CLI::App& command, ValidateArguments& arguments);  // and where the result goes
+void add_validate_slurm_command(CLI::App& validate, int& status);
 
 // Runs the checks as one rank of the job that this process belongs to. Returns the exit status.
 int validate(const ValidateArguments& arguments);

@@ -26,6 +26,7 @@ const std::map<std::string, std::string> kLeftOut = {
     {"sbatch ", "needs Slurm"},
     {"launch slurm my.yaml", "needs Slurm; slurm_run_slow_test.cpp runs this page"},
     {"launch slurm gpt3/5b", "needs Slurm"},
+    {"validate slurm ", "needs Slurm; slurm_validate_slow_test checks nodes of one"},
     {"launch --status first", "as above"},
     {"launch --logs first", "as above"},
     {"launch --fetch first", "as above"},
