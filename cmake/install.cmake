@@ -1,7 +1,7 @@
 # What an installation consists of, and how the program finds it: relative to itself, so that the tree can be moved. Recipes are
 # beside the program in a build folder, wherever that is, and under share after installation.
 include(GNUInstallDirs)
-foreach(folder recipes networks charts hardware profiles)
+foreach(folder recipes networks charts hardware profiles tasks)
   if(EXISTS ${PROJECT_SOURCE_DIR}/${folder})
     file(RELATIVE_PATH link ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR}/${folder})
     file(CREATE_LINK ${link} ${CMAKE_BINARY_DIR}/${folder} SYMBOLIC)

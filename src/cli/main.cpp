@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
   trireme::add_data_command(app, status);
   trireme::add_metrics_command(app, status);
   trireme::add_report_command(app, status);
+  trireme::add_evaluate_command(app, status);
   trireme::add_export_command(app, status);
   trireme::add_import_command(app, status);
   trireme::add_completion_commands(app, status);

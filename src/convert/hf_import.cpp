@@ -124,9 +124,9 @@ void HfImport::require_nothing_else() const {
   }
 }
 
-void HfImport::fill(const StoredTensor& stored, std::span<float> to) const {
+void HfImport::fill(const std::string& parameter, std::span<float> to) const {
   std::vector<float> values;
-  for (const Piece& piece : pieces_.at(stored.name)) {
+  for (const Piece& piece : pieces_.at(parameter)) {
     const auto rows =
         to.subspan(static_cast<size_t>(piece.tensor.first_row * piece.tensor.width), static_cast<size_t>(piece.tensor.count()));
     if (piece.place == nullptr) {
@@ -138,6 +138,26 @@ void HfImport::fill(const StoredTensor& stored, std::span<float> to) const {
     require_finite(*piece.place, values);
     rearrange_to_ours(piece.tensor, values, rows);
   }
+}
+
+void HfImport::load(std::span<const CheckpointTensor> tensors) const {
+  std::vector<float> whole;
+  std::string in_whole;
+  for (const CheckpointTensor& wanted : tensors) {
+    CHECK(wanted.tensor.dtype == DType::f32 && pieces_.contains(wanted.name));
+    if (in_whole != wanted.name) {  // the parts of a parameter follow each other
+      whole.resize(static_cast<size_t>(wanted.slice.global.count()));
+      fill(in_whole = wanted.name, whole);
+    }
+    for (const CopyRun& run : common_runs(TensorSlice::whole(wanted.slice.global), wanted.slice))
+      copy_elements(whole.data() + run.from, wanted, run.to, run.count);
+  }
+}
+
+std::vector<fs::path> HfImport::files() const {
+  std::set<fs::path> files;
+  for (const auto& [name, place] : files_.tensors()) files.insert(place.file);
+  return {files.begin(), files.end()};
 }
 
 std::string HfImport::write(const fs::path& output) const {
@@ -157,7 +177,7 @@ std::string HfImport::write(const fs::path& output) const {
 
   create_folders(writing);
   const StoredShard shard = stream_shard(writing, 0, layout, [&](const StoredTensor& stored, std::span<std::byte> bytes) {
-    fill(stored, {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
+    fill(stored.name, {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
   });
   const CheckpointInfo info{.commit = kCommit, .settings = yaml, .state = {{"updates", 0}, {kWeightsOnly, true}}};
   const std::string created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));

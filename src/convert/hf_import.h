@@ -4,6 +4,7 @@
 #include "convert/hf_files.h"
 #include "convert/tensor_map.h"
 #include "train/checkpoint/manifest.h"
+#include "train/checkpoint/slice.h"
 
 namespace trireme {
 
@@ -19,7 +20,11 @@ class HfImport {
   // Returns a description of the tokenizer.
   std::string write(const std::filesystem::path& output) const;
 
+  // Fills f32 tensors, each with its slice of one of our parameters.
+  void load(std::span<const CheckpointTensor> tensors) const;
+
   const HfModel& model() const { return model_; }
+  std::vector<std::filesystem::path> files() const;     // with the weights
   const char* stored_as() const { return stored_as_; }  // type of the weights: "F32", ...
   int64_t parameters() const;
 
@@ -31,7 +36,7 @@ class HfImport {
   void find_tensors();
   const HfFiles::Place* find(const std::string& name) const;
   void require_nothing_else() const;
-  void fill(const StoredTensor& stored, std::span<float> to) const;
+  void fill(const std::string& parameter, std::span<float> to) const;
 
   HfFiles files_;
   HfModel model_;

@@ -24,14 +24,13 @@ LossHead::Chunk LossHead::take_chunk(const Context& context, int64_t rows) const
           .part_max = context.tp.size() > 1 ? per_row("part_max") : Tensor{}};
 }
 
-LossHead::Saved LossHead::forward(const Context& context, const HeadParameters& weights, const HeadParameters& grads,
-                                  const PendingSum& in, Tensor scalars) const {
+Tensor LossHead::final_norm(const Context& context, const HeadParameters& weights, const PendingSum& in, Saved& saved) const {
   const Dims& d = context.dims;
   const bool has_mean = context.model.normalization != Normalization::rmsnorm;
-  Saved saved{.sum = context.take("final_sum", {d.R, d.C}),
-              .mean = has_mean ? context.take_f32("final_mean", {d.R}) : Tensor{},
-              .rstd = context.take_f32("final_rstd", {d.R}),
-              .d_normed = {}};
+  saved = {.sum = context.take("final_sum", {d.R, d.C}),
+           .mean = has_mean ? context.take_f32("final_mean", {d.R}) : Tensor{},
+           .rstd = context.take_f32("final_rstd", {d.R}),
+           .d_normed = {}};
   const Tensor normed = context.take("final_normed", {d.R, d.C});
   context.backend.run(kCompute, ResidualNormForward{.kind = norm_kind(context.model.normalization),
                                                     .epsilon = static_cast<float>(context.model.layernorm_epsilon),
@@ -46,6 +45,14 @@ LossHead::Saved LossHead::forward(const Context& context, const HeadParameters& 
                                                     .out = normed,
                                                     .mean = saved.mean,
                                                     .rstd = saved.rstd});
+  return normed;
+}
+
+LossHead::Saved LossHead::forward(const Context& context, const HeadParameters& weights, const HeadParameters& grads,
+                                  const PendingSum& in, Tensor scalars) const {
+  const Dims& d = context.dims;
+  Saved saved;
+  const Tensor normed = final_norm(context, weights, in, saved);
   const Tensor all_normed = context.linear.all_rows(normed);
   if (context.mode == Mode::evaluation) {
     losses_and_grads(context, weights, grads, all_normed, {}, scalars);
@@ -87,6 +94,40 @@ void LossHead::losses_and_grads(const Context& context, const HeadParameters& we
                                                    .d_weight = grads.head.tensor});
     context.backend.run(kCompute, LinearInputGrad{.d_out = d_logits, .weight = weights.head, .d_x = d_normed.rows(begin, rows)});
   }
+}
+
+LossHead::RowScores LossHead::score(const Context& context, const HeadParameters& weights, const PendingSum& in,
+                                    const AskedRows& asked, Tensor scalars) const {
+  const Dims& d = context.dims;
+  const int64_t M = asked.rows.count();
+  Saved unused;
+  const Tensor all_normed = final_norm(context, weights, in, unused), normed = context.take("asked_normed", {M, d.C});
+  // Rows of a table by number are what an embedding returns.
+  context.backend.run(kCompute,
+                      EmbeddingForward{.tokens = asked.rows, .positions = asked.rows, .word = all_normed, .out = normed});
+  const RowScores scores{.losses = context.take_f32("losses", {M}),
+                         .row_max = context.take_f32("row_max", {M}),
+                         .target_logit = context.take_f32("target_logit", {M})};
+  const int64_t most = std::min(chunk_rows_, M);
+  const Chunk chunk = take_chunk(context, most);
+  for (int64_t begin = 0; begin < M; begin += most) {
+    const int64_t rows = std::min(most, M - begin);
+    const auto part = [&](Tensor tensor) { return tensor.rows(begin, rows); };
+    const Tensor logits = chunk.logits.rows(0, rows);
+    context.backend.run(kCompute, LinearForward{.x = part(normed), .weight = weights.head, .out = logits});
+    cross_entropy(context,
+                  {.vocabulary = d.V_here(),
+                   .write_grad = WriteGrad::no,
+                   .targets = part(asked.targets),
+                   .row_max = part(scores.row_max),
+                   .row_sum = chunk.row_sum.rows(0, rows),
+                   .target_logit = part(scores.target_logit),
+                   .logits = logits,
+                   .losses = part(scores.losses),
+                   .scalars = scalars},
+                  chunk.part_max ? chunk.part_max.rows(0, rows) : Tensor{});
+  }
+  return scores;
 }
 
 void LossHead::cross_entropy(const Context& context, const CrossEntropy& op, Tensor part_max) const {

@@ -22,6 +22,18 @@ class LossHead {
   Saved forward(const Context& context, const HeadParameters& weights, const HeadParameters& grads, const PendingSum& in,
                 Tensor scalars) const;
 
+  // Rows of a micro-batch, and the token whose likelihood after each of them is asked for.
+  struct AskedRows {
+    Tensor rows, targets;  // [M] i32
+  };
+  struct RowScores {
+    Tensor losses;                 // [M] f32: -log likelihood of the target
+    Tensor row_max, target_logit;  // [M] f32: equal where the target is the likeliest token
+  };
+  // Evaluates only the rows that are asked for.
+  RowScores score(const Context& context, const HeadParameters& weights, const PendingSum& in, const AskedRows& asked,
+                  Tensor scalars) const;
+
   // Returns the gradient of the stream that entered the head.
   StreamGrad final_norm_backward(const Context& context, const Saved& saved, const HeadParameters& weights,
                                  const HeadParameters& grads, const PendingBranches& before) const;
@@ -34,6 +46,8 @@ class LossHead {
     Tensor part_max;                        // [chunk] f32; with the vocabulary cut over ranks
   };
   Chunk take_chunk(const Context& context, int64_t rows) const;
+  // Returns the output of the final norm; fills sum, mean and rstd.
+  Tensor final_norm(const Context& context, const HeadParameters& weights, const PendingSum& in, Saved& saved) const;
   void losses_and_grads(const Context& context, const HeadParameters& weights, const HeadParameters& grads, Tensor normed,
                         Tensor d_normed, Tensor scalars) const;
   // Of the vocabulary of all ranks.

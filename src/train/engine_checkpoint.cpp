@@ -22,8 +22,10 @@ std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const 
   std::vector<CheckpointTensor> tensors;
   for (size_t row = 0; row < layout.table.size(); ++row) {
     const ParameterRow& parameter = layout.table[row];
-    const Tensor padded = views.parameter(row);
-    tensors.push_back({parameter.name, TensorSlice::whole(parameter.shape), padded.rows(0, parameter.shape[0]), &backend});
+    const Tensor local = views.parameter(row).reshaped({layout.local[row].shape.count()});
+    for (const LocalPiece& piece : layout.local[row].pieces)
+      tensors.push_back({parameter.name, TensorSlice::rectangle(parameter.shape, piece.offset, piece.extent),
+                         local.flat_range(piece.begin, piece.extent), &backend});
   }
   return tensors;
 }

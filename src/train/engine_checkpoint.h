@@ -19,7 +19,7 @@ ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector
 
 int64_t saved_bytes(const FlatLayout& layout);
 
-// The parameters alone, those of an engine or of a rank that holds all of them, without their padding rows.
+// The parameters alone, those of an engine or of the views of a rank, without their padding rows.
 std::vector<CheckpointTensor> parameter_tensors(const Engine& engine);
 std::vector<CheckpointTensor> parameter_tensors(const FlatLayout& layout, const FlatViews& views, Backend& backend);
 

@@ -1,10 +1,8 @@
 #include "train/checkpoint/reader.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
-#include "backend/backend.h"
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "train/checkpoint/safetensors.h"
@@ -65,16 +63,10 @@ void deliver(const Delivery& delivery, int64_t begin, std::span<const std::byte>
   const CheckpointTensor& wanted = *delivery.to;
   const int64_t element = size_of(wanted.tensor.dtype);
   const int64_t end = begin + narrow<int64_t>(bytes.size()) / element;
-  const Tensor to = wanted.tensor.reshaped({wanted.tensor.count()});
   auto run = std::ranges::upper_bound(delivery.runs, begin, {}, [](const CopyRun& r) { return r.from + r.count; });
   for (; run != delivery.runs.end() && run->from < end; ++run) {
     const int64_t first = std::max(begin, run->from), last = std::min(end, run->from + run->count);
-    const Tensor part = to.rows(run->to + first - run->from, last - first);
-    const std::byte* from = bytes.data() + (first - begin) * element;
-    if (wanted.backend != nullptr)
-      wanted.backend->upload(kCompute, from, part);
-    else
-      std::memcpy(part.data, from, part.bytes());
+    copy_elements(bytes.data() + (first - begin) * element, wanted, run->to + first - run->from, last - first);
   }
 }
 

@@ -4,9 +4,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
+#include "backend/backend.h"
+
 namespace trireme {
+
+void copy_elements(const void* from, const CheckpointTensor& to, int64_t begin, int64_t count) {
+  const Tensor part = to.tensor.reshaped({to.tensor.count()}).rows(begin, count);
+  if (to.backend != nullptr)
+    to.backend->upload(kCompute, from, part);
+  else
+    std::memcpy(part.data, from, part.bytes());
+}
 
 TensorSlice TensorSlice::whole(const Shape& global) {
   const std::vector<int64_t> zeros(global.dims().size(), 0);

@@ -37,6 +37,9 @@ struct CheckpointTensor {
   Backend* backend = nullptr;  // whose memory it is in; none: the host's
 };
 
+// Copies host elements into those from `begin` on that the slice of `to` holds.
+void copy_elements(const void* from, const CheckpointTensor& to, int64_t begin, int64_t count);
+
 // `count` elements that lie side by side in both slices; `from` and `to` count the elements that each slice holds.
 struct CopyRun {
   int64_t from = 0, to = 0, count = 0;

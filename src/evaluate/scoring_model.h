@@ -1,0 +1,55 @@
+// A trained model on the ranks of a job, to score text with: its weights in memory of their own, cut over tensor-parallel ranks
+// and pipeline stages, with a copy for every group of data-parallel ranks.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "evaluate/model_source.h"
+#include "model/scorer.h"
+#include "train/rank_machine.h"
+
+namespace trireme {
+
+// Rows and asked rows of a batch; all that its memory depends on.
+struct ScoringShape {
+  int64_t B = 0, T = 0, M = 0;
+  auto operator<=>(const ScoringShape&) const = default;
+};
+
+class ScoringModel {
+ public:
+  // All ranks make one together, with the settings of the source but for layout and precision. The layout must divide the ranks
+  // and the model.
+  ScoringModel(const ModelSource& source, const Settings& settings, World& world);
+  ScoringModel(const ScoringModel&) = delete;
+  ScoringModel& operator=(const ScoringModel&) = delete;
+
+  int copy() const { return mesh_.dp->rank(); }  // which copy of the model this rank is part of
+  int copies() const { return mesh_.dp->size(); }
+  bool reports() const { return shard_.last_stage() && shard_.tp_rank == 0; }  // one rank of each copy
+  const Backend& backend() const { return machine_.backend(); }
+
+  // Allocates what batches of these shapes need. DoesNotFit if that is more than the memory.
+  void prepare(std::span<const ScoringShape> shapes);
+  // As Scorer::score; the shape must be one of those prepared.
+  std::span<const TokenScore> score(const ScoringBatch& batch) { return scorer_->score(batch); }
+
+ private:
+  void load(const ModelSource& source);
+  Arena& allocate(std::optional<Arena>& arena, const char* name, int64_t bytes);
+
+  const Settings settings_;
+  World& world_;
+  MeshPlace place_;
+  RankMachine machine_;
+  Mesh mesh_;
+  RankShard shard_;
+  FlatLayout layout_;
+  DType dtype_;
+  std::optional<Arena> weights_memory_, scratch_, arena_;
+  std::optional<Weights> weights_;
+  std::optional<Scorer> scorer_;
+};
+
+}  // namespace trireme
