@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 
 #include "data/batch/batch.h"
 #include "model/embedding.h"
@@ -22,6 +23,15 @@ Scorer::Scorer(const ModelSettings& model, const RankShard& shard, DType dtype, 
   if (!shard.first_stage()) arrived_ = arena.take({most_rows, model.hidden_size}, dtype);
   if (!shard.last_stage()) leaving_ = arena.take({most_rows, model.hidden_size}, dtype);
   arena_mark_ = arena.used();
+}
+
+Scorer::~Scorer() {
+  if (std::uncaught_exceptions() > 0) return;  // the others may be gone too
+  try {
+    backend_.wait(kCompute, sent_);
+    backend_.synchronize(backend_.record(kCompute, "scored"));
+  } catch (const std::exception&) {  // a rank died: the next wait reports it
+  }
 }
 
 std::span<const TokenScore> Scorer::score(const ScoringBatch& batch) {

@@ -29,6 +29,9 @@ class Scorer {
   // Batches have at most `most_rows` rows B*T.
   Scorer(const ModelSettings& model, const RankShard& shard, DType dtype, Backend& backend, const Mesh& mesh,
          const Weights& weights, int64_t most_rows, Arena& arena);
+  ~Scorer();  // waits until the next stage has received the last batch
+  Scorer(const Scorer&) = delete;
+  Scorer& operator=(const Scorer&) = delete;
 
   // All ranks of a copy of the model make this call with the same batch. The scores are by row asked for; empty on stages before
   // the last. Valid until the next call.
