@@ -14,7 +14,6 @@
 #include "comm/control.h"
 #include "config/validate_layout.h"
 #include "evaluate/results.h"
-#include "model/parameter_table.h"
 
 namespace trireme {
 namespace {
@@ -163,8 +162,8 @@ int evaluate_on(World& world, const EvaluateArguments& arguments) {
                         .most_tokens = request.most_tokens,
                         .ranks = world.size(),
                         .step = source.step,
+                        .parameters = source.parameters(),
                         .start = now()};
-  for (const ParameterRow& row : parameter_table(settings.model)) facts.parameters += row.count();
   ScoringModel model(source, settings, world);
   facts.device = model.backend().description();
   constexpr int64_t kOnHost = 4096, kOnDevice = 32768;

@@ -3,7 +3,7 @@
 #include "convert/hf_import.h"
 #include "data/tokenizer/load_tokenizer.h"
 #include "data/tokenizer/recipe_tokenizer.h"
-#include "train/engine_checkpoint.h"
+#include "model/parameter_table.h"
 #include "train/loaded_model.h"
 #include "train/run_folder.h"
 
@@ -49,6 +49,12 @@ ModelSource source_of_checkpoint(const std::string& named) {
 }
 
 }  // namespace
+
+int64_t ModelSource::parameters() const {
+  int64_t count = 0;
+  for (const ParameterRow& row : parameter_table(settings.model)) count += row.count();
+  return count;
+}
 
 ModelSource open_model_source(const std::string& named, const std::string& tokenizer) {
   std::error_code failed;

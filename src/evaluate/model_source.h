@@ -19,6 +19,7 @@ struct ModelSource {
   int64_t step = -1;     // of a checkpoint
   Settings settings;
   std::vector<std::string> notes;  // what the user should know: damaged checkpoints that were passed over
+  int64_t parameters() const;
   // Fills f32 tensors with the parameters of their names.
   std::function<void(const std::vector<CheckpointTensor>&)> load;
   std::function<std::unique_ptr<Tokenizer>()> open_tokenizer;

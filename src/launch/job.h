@@ -11,6 +11,9 @@ namespace trireme {
 
 enum class JobStage : uint8_t { data_preparation, training, conversion, evaluation };
 std::string name_of(JobStage stage);  // "data_preparation"
+inline bool has_ranks(JobStage stage) {
+  return stage == JobStage::training || stage == JobStage::evaluation;
+}  // that work together
 
 struct EnvironmentVariable {
   std::string name, value;

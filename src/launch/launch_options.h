@@ -34,6 +34,7 @@ struct LaunchOptions {
   Texts stages;             // data_preparation, training, conversion, evaluation; empty: training
   std::string data_recipe;  // what data_preparation makes: data/pile
   std::string files;        // of the data recipe: 0-29
+  Texts tasks;              // of evaluation
   Texts sweep;              // model.micro_batch_size=1,2,4
   Texts before, after;      // shell commands around the job
 

@@ -13,6 +13,7 @@
 #include "config/validate.h"
 #include "config/yaml.h"
 #include "data/open/open_dataset.h"
+#include "evaluate/task.h"
 #include "launch/environment.h"
 #include "launch/launch_name.h"
 #include "launch/stages.h"
@@ -85,6 +86,7 @@ class Planner {
     if (std::ranges::find(stages_, JobStage::data_preparation) != stages_.end()) add_data_job();
     if (trains) add_training_jobs();
     if (std::ranges::find(stages_, JobStage::conversion) != stages_.end()) add_conversion_job(trains);
+    if (std::ranges::find(stages_, JobStage::evaluation) != stages_.end()) add_evaluation_job(trains, base.settings);
     return std::move(plan_);
   }
 
@@ -261,6 +263,31 @@ class Planner {
     job.command = {program(), "export",   (plan_.folder / "results").string(), "--to",
                    "hf",      "--output", (plan_.folder / "hf").string()};
     if (!options().sweep.empty()) throw UserError("stages: conversion does not go with --sweep; convert the run you choose");
+    if (trains) job.after = {plan_.name};
+    plan_.jobs.push_back(std::move(job));
+  }
+
+  // One node scores the newest checkpoint; in a pod, one rank.
+  void add_evaluation_job(bool trains, const Settings& settings) {
+    Job job = make_job(plan_.name + "-evaluation", JobStage::evaluation);
+    std::vector<std::string> names;
+    for (const std::string& name : split_at_commas(options().tasks)) names.push_back(load_task(name).name);
+    if (names.empty()) throw UserError("stages: evaluation needs --tasks, such as {}", fmt::join(shipped_tasks(), ","));
+    if (!options().sweep.empty()) throw UserError("stages: evaluation does not go with --sweep; evaluate the run you choose");
+    job.ranks_per_node = plan_.request.target == TargetKind::kubernetes ? 1 : size_.ranks;
+    job.has_gpus = uses_gpus(plan_.request.target, settings.trainer.backend);
+    const fs::path data = options().data.empty() ? plan_.folder / "data" : fs::absolute(options().data);
+    job.command = {program(),
+                   "evaluate",
+                   (plan_.folder / "results").string(),
+                   "--tasks",
+                   fmt::format("{}", fmt::join(split_at_commas(options().tasks), ",")),
+                   "--data",
+                   data.string(),
+                   "--output",
+                   (plan_.folder / "evaluation" / "scores").string()};
+    const int64_t tp = settings.model.tensor_model_parallel_size;
+    if (tp > 1 && job.ranks_per_node % tp == 0) job.command.insert(job.command.end(), {"--tensor-parallel", std::to_string(tp)});
     if (trains) job.after = {plan_.name};
     plan_.jobs.push_back(std::move(job));
   }

@@ -11,7 +11,9 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kStages = {JobStage::data_preparation, JobStage::training, JobStage::conversion};
+constexpr std::array kStages = {JobStage::data_preparation, JobStage::training, JobStage::conversion, JobStage::evaluation};
+
+}  // namespace
 
 std::vector<std::string> split_at_commas(const std::vector<std::string>& named) {
   std::vector<std::string> words;
@@ -23,9 +25,6 @@ std::vector<std::string> split_at_commas(const std::vector<std::string>& named) 
     }
   return words;
 }
-
-}  // namespace
-
 std::vector<JobStage> stages_of(const std::vector<std::string>& named, const LauncherRequest& launcher) {
   std::vector<std::string> words = split_at_commas(named);
   if (named.empty()) {
@@ -36,7 +35,7 @@ std::vector<JobStage> stages_of(const std::vector<std::string>& named, const Lau
   for (const JobStage stage : kStages)
     if (std::erase(words, name_of(stage)) > 0) stages.push_back(stage);
   if (!words.empty())
-    throw UserError("stages: {} is not available; use data_preparation, training and conversion", words.front());
+    throw UserError("stages: {} is not available; use data_preparation, training, conversion and evaluation", words.front());
   if (stages.empty()) throw UserError("{}", launcher.no_training);
   return stages;
 }

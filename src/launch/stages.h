@@ -13,6 +13,9 @@ namespace trireme {
 // have.
 std::vector<JobStage> stages_of(const std::vector<std::string>& named, const LauncherRequest& launcher);
 
+// The words of lists that are separated by commas.
+std::vector<std::string> split_at_commas(const std::vector<std::string>& named);
+
 // The words of each task of data preparation: one per file of the dataset. Empty if the dataset is made by one task.
 std::vector<std::vector<std::string>> data_tasks(const std::string& data_recipe, const std::string& output,
                                                  const std::string& files);

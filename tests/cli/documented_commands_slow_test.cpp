@@ -95,6 +95,8 @@ class DocumentedCommands : public testing::Test {
     fs::permissions(workplace_->path() / "bin/trireme", fs::perms::owner_all);
     fs::create_symlink(workplace_->path() / "bin/trireme", home / "build/trireme");
     fs::create_directory_symlink(fs::path(TRIREME_SOURCE_DIR) / "bench", home / "bench");
+    fs::copy(fs::path(TRIREME_SOURCE_DIR) / "tests/evaluate/data", home / "evaluation-data", fs::copy_options::recursive);
+    fs::create_directories(home / "other-data");
     for (const char* name : {"README.md", "CMakeLists.txt"}) fs::copy(fs::path(TRIREME_SOURCE_DIR) / name, home / name);
     write_texts(home);
     write_recipes(home);

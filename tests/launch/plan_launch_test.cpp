@@ -121,6 +121,28 @@ TEST_F(PlanLaunch, StagesHangOnEachOther) {
   EXPECT_TRUE(contains(error(), "conversion does not go with --sweep"));
 }
 
+TEST_F(PlanLaunch, EvaluationScoresWhatWasTrained) {
+  set("nodes", "16");
+  set_list("stages", {"training,evaluation"});
+  EXPECT_TRUE(contains(error(), "evaluation needs --tasks, such as arc_challenge,"));
+  set_list("tasks", {"lambada,helaswag"});
+  EXPECT_TRUE(contains(error(), "task helaswag is not known; did you mean hellaswag?"));
+  set_list("tasks", {"lambada,hellaswag", "piqa"});
+  const LaunchPlan stages = plan();
+  ASSERT_EQ(stages.jobs.size(), 2u);
+  const Job& job = stages.jobs[1];
+  EXPECT_EQ(job.after, std::vector{stages.jobs[0].name});
+  EXPECT_EQ(job.nodes, 1);
+  EXPECT_EQ(job.ranks_per_node, stages.jobs[0].ranks_per_node);
+  const std::string command = fmt::format("{}", fmt::join(job.command, " "));
+  EXPECT_TRUE(contains(command, fmt::format("evaluate {0}/results --tasks lambada,hellaswag,piqa --data {0}/data --output "
+                                            "{0}/evaluation/scores",
+                                            stages.folder.string())))
+      << command;
+  set_list("sweep", {"model.micro_batch_size=1,2"});
+  EXPECT_TRUE(contains(error(), "evaluation does not go with --sweep"));
+}
+
 TEST_F(PlanLaunch, TheSiteFillsWhatTheCommandDoesNotGive) {
   set("nodes", "16");
   set("partition", "mine");

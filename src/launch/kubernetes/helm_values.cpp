@@ -160,6 +160,7 @@ void set_task(Tree& values, const Job& job, const PodFolders& folders) {
       if (is_below(word, folders.local.string())) word = folders.in_pod(word);
     return text_list(words);
   };
+  set_number(values, "gpusPerNode", job.has_gpus ? job.ranks_per_node : 0);
   values.set("task.command", in_pods(job.command));
   Tree::List tasks;
   for (const auto& words : job.tasks) tasks.push_back(in_pods(words));
@@ -220,7 +221,7 @@ Tree helm_values(const Job& job, const std::vector<Job>& all, const LaunchOption
   values.set("run.results", Tree(folders.results));
   set_text(values, "run.copyTo", folders.copy);
   // What an earlier job left in a bucket is not on the disks of new pods.
-  const bool needs_earlier_files = options.resume || job.stage == JobStage::conversion;
+  const bool needs_earlier_files = options.resume || job.stage == JobStage::conversion || job.stage == JobStage::evaluation;
   if (!folders.copy.empty() && !folders.is_shared && needs_earlier_files) values.set("run.restore", Tree(true));
   if (job.stage == JobStage::training)
     set_training(values, job, options);

@@ -76,14 +76,14 @@ class LocalPlanner {
                    .run_folder = job.run_folder.empty() ? job.folder / name_of(job.stage) : job.run_folder,
                    .resume = {},
                    .after = job.after};
-    if (job.stage == JobStage::training) place_ranks(job, local);
+    if (has_ranks(job.stage)) place_ranks(job, local);
     if (!job.tasks.empty()) limit_tasks(job, local);
     // A benchmark has no checkpoints to continue from, and measures from the start again.
     if (job.stage == JobStage::training && !contains_word(job, "--benchmark"))
       local.resume = {"--resume", "++exp_manager.resume_ignore_no_checkpoint=true"};
     local.resumes_at_once = options_.resume || is_in_pod();
     notes_ = is_first_training || job.stage != JobStage::training;
-    if (job.stage == JobStage::training) use_cores(job, local);
+    if (has_ranks(job.stage)) use_cores(job, local);
     choose_starter(job, local);
     plan_.launch.jobs.push_back(std::move(local));
   }

@@ -163,7 +163,7 @@ class SiteChoice {
 
   void choose_gpus() {
     if (!job_.has_gpus && options_.gpus_per_node == 0) return;
-    if (job_.stage != JobStage::training) return;
+    if (!has_ranks(job_.stage)) return;
     int64_t most = 0, fitting = 0;
     for (const SlurmNode* node : nodes_of_partition()) {
       most = std::max(most, node->gpus);
@@ -195,7 +195,7 @@ class SiteChoice {
     for (const SlurmNode* node : nodes_of_partition())
       if (cpus == 0 || node->cpus < cpus) cpus = node->cpus;
     for (const SlurmNode* node : nodes_of_partition()) gpus = std::max(gpus, node->gpus);
-    if (job_.stage != JobStage::training) {
+    if (!has_ranks(job_.stage)) {
       run_.cpus_per_task = cpus;
       if (cpus > 0) say(fmt::format("{}: --cpus-per-task={}", job_.name, cpus), "the task uses all cores of its node");
     } else if (run_.gpus_per_node > 0 && gpus > 0) {
@@ -208,7 +208,7 @@ class SiteChoice {
   }
 
   void choose_mpi() {
-    if (job_.stage != JobStage::training) return;
+    if (!has_ranks(job_.stage)) return;
     if (!options_.mpi.empty()) {
       if (options_.mpi != "none" && !site_.has_pmix)
         throw UserError("mpi={}: this site's srun has no PMIx (srun --mpi=list shows what it has); leave out --mpi",
