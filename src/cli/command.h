@@ -9,6 +9,7 @@ namespace trireme {
 
 // Each callback sets `status`. Callbacks throw UserError and Failure; main turns those into one line and an exit status.
 void add_train_command(CLI::App& app, int& status);
+void add_finetune_command(CLI::App& app, int& status);
 void add_launch_command(CLI::App& app, int& status);
 void add_generate_command(CLI::App& app, int& status);
 void add_config_command(CLI::App& app, int& status);

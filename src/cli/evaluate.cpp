@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "comm/control.h"
 #include "config/validate_layout.h"
+#include "evaluate/model_tokenizer.h"
 #include "evaluate/results.h"
 
 namespace trireme {
@@ -150,10 +151,10 @@ int evaluate_on(World& world, const EvaluateArguments& arguments) {
       .tasks = load_tasks(arguments.tasks), .data = arguments.data, .output = arguments.output, .limit = arguments.limit};
   for (const Task& task : request.tasks)
     if (const std::string missing = missing_files(task, request.data); !missing.empty()) throw UserError("{}", missing);
-  const ModelSource source = open_model_source(arguments.model, arguments.tokenizer);
+  const ModelSource source = open_model_source(arguments.model);
   for (const std::string& note : source.notes) tell("warning: " + note);
   const Settings settings = settings_for(arguments, source, world);
-  const std::unique_ptr<Tokenizer> tokenizer = source.open_tokenizer();
+  const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(source, arguments.tokenizer);
   request.prefix = prefix_of(arguments, *tokenizer, settings.model.vocab_size);
   request.most_tokens = most_tokens_of(arguments, settings.model);
   EvaluationFacts facts{.model = arguments.model,

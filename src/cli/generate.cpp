@@ -49,7 +49,7 @@ Prompt numbers_prompt(const std::vector<int32_t>& tokens, int64_t vocabulary) {
 std::shared_ptr<const Tokenizer> open_tokenizer(const GenerateArguments& arguments, const ModelSettings& model) {
   if (!arguments.tokenizer.empty()) return load_tokenizer(arguments.tokenizer);
   const RecipeTokenizer named = named_tokenizer(model.tokenizer);
-  if (named.kind == RecipeTokenizer::Kind::bytes && model.data.data_impl != DataImpl::text)
+  if (named.kind == RecipeTokenizer::Kind::bytes && !model.data.is_text())
     throw UserError(
         "{} was trained on model.data.data_impl={} and names no tokenizer; give one with --tokenizer, or the numbers of tokens: "
         "--prompt-tokens 1,2",

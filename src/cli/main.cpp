@@ -29,6 +29,7 @@ int run(int argc, char** argv) {
   app.formatter(std::make_shared<trireme::HelpFormat>());
   int status = trireme::kDone;
   trireme::add_train_command(app, status);
+  trireme::add_finetune_command(app, status);
   trireme::add_launch_command(app, status);
   trireme::add_generate_command(app, status);
   trireme::add_config_command(app, status);

@@ -13,6 +13,7 @@ namespace trireme {
 struct RecipeArguments {
   std::string recipe = "demo";
   std::vector<std::string> overrides;
+  std::string from;                      // a model whose architecture and weights are taken; empty: those of the recipe
   std::string config_path, config_name;  // Hydra's options to name a file
 
   bool verbose = false;

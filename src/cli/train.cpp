@@ -304,6 +304,31 @@ int train(const TrainArguments& arguments) {
   }
 }
 
+// The options that train and finetune share.
+void add_run_options(CLI::App& command, const std::shared_ptr<TrainArguments>& arguments) {
+  command.add_flag("--resume", arguments->resume, "continue from the newest checkpoint of the newest run of this recipe");
+  command.add_flag("--changed", arguments->changed,
+                   "continue although settings that change the mathematics are not those of the checkpoint");
+  command.add_flag("--dry-run", arguments->dry_run,
+                   "check the recipe and the data, say what would happen and how much memory it takes, and stop");
+  command.add_flag("--benchmark", arguments->benchmark,
+                   "measure the speed: mock data, no validation, no checkpoints, at most 50 steps unless trainer.max_steps is "
+                   "given; ends with a table and benchmark.json");
+  CLI::Option* plan = command.add_flag("--plan", arguments->plan,
+                                       "say how long a step should take, as trireme plan does, and at the end how long it took");
+  command
+      .add_option("--cluster", arguments->cluster,
+                  "with --plan: the platform to predict for, or the path of a hardware file; else one with the GPU that is there")
+      ->needs(plan);
+  command.add_flag("--mllog", arguments->mllog, "also write mllog.txt, the log lines of MLPerf");
+  command.add_flag("--json", arguments->json, "print the summary at the end as JSON; with --dry-run the memory plan");
+  command.add_flag("--trace-ops", arguments->trace_ops,
+                   "trace a few steps op by op: ends with a table of where their time went, and a Chrome trace of each rank");
+  command.add_flag("--tune", arguments->tune,
+                   "on a GPU: compare GEMM algorithms in the steps of this run, and keep the best for later runs; takes some "
+                   "hundred micro-batches, which train as always");
+}
+
 }  // namespace
 
 void add_train_command(CLI::App& app, int& status) {
@@ -316,28 +341,24 @@ void add_train_command(CLI::App& app, int& status) {
                                          "           trireme train demo --benchmark\n"
                                          "           mpirun -n 4 trireme train demo model.tensor_model_parallel_size=2\n");
   arguments->recipe.add_to(*command);
-  command->add_flag("--resume", arguments->resume, "continue from the newest checkpoint of the newest run of this recipe");
-  command->add_flag("--changed", arguments->changed,
-                    "continue although settings that change the mathematics are not those of the checkpoint");
-  command->add_flag("--dry-run", arguments->dry_run,
-                    "check the recipe and the data, say what would happen and how much memory it takes, and stop");
-  command->add_flag("--benchmark", arguments->benchmark,
-                    "measure the speed: mock data, no validation, no checkpoints, at most 50 steps unless trainer.max_steps is "
-                    "given; ends with a table and benchmark.json");
-  CLI::Option* plan = command->add_flag("--plan", arguments->plan,
-                                        "say how long a step should take, as trireme plan does, and at the end how long it took");
-  command
-      ->add_option(
-          "--cluster", arguments->cluster,
-          "with --plan: the platform to predict for, or the path of a hardware file; else one with the GPU that is there")
-      ->needs(plan);
-  command->add_flag("--mllog", arguments->mllog, "also write mllog.txt, the log lines of MLPerf");
-  command->add_flag("--json", arguments->json, "print the summary at the end as JSON; with --dry-run the memory plan");
-  command->add_flag("--trace-ops", arguments->trace_ops,
-                    "trace a few steps op by op: ends with a table of where their time went, and a Chrome trace of each rank");
-  command->add_flag("--tune", arguments->tune,
-                    "on a GPU: compare GEMM algorithms in the steps of this run, and keep the best for later runs; takes some "
-                    "hundred micro-batches, which train as always");
+  command->add_option("--from", arguments->recipe.from,
+                      "a run, a checkpoint or a folder of transformers: its architecture and weights, with a new optimizer");
+  add_run_options(*command, arguments);
+  command->callback([arguments, &status] { status = train(*arguments); });
+}
+
+void add_finetune_command(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<TrainArguments>();
+  arguments->recipe.recipe = "finetune";
+  CLI::App* command = app.add_subcommand("finetune",
+                                         "Train a model further on prompts and responses; trireme train RECIPE --from MODEL.\n\n"
+                                         "examples:  trireme finetune runs/demo model.data.data_prefix=[chats.jsonl]\n"
+                                         "           trireme finetune demo-hf model.data.data_prefix=[chats.jsonl]\n");
+  command->add_option("model", arguments->recipe.from, "a run, a checkpoint or a folder of transformers")->required();
+  command->add_option("overrides", arguments->recipe.overrides, "settings as key=value (trireme config --keys lists them)");
+  command->add_option("--recipe", arguments->recipe.recipe, "a shipped recipe or the path of a YAML file")->capture_default_str();
+  command->add_flag("--verbose", arguments->recipe.verbose, "list the keys of the recipe that have no effect here, by reason");
+  add_run_options(*command, arguments);
   command->callback([arguments, &status] { status = train(*arguments); });
 }
 

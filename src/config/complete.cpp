@@ -33,7 +33,7 @@ void complete_vocabulary(ModelSettings& model) {
   // Mock data has no tokenizer, but its recipes name the one whose vocabulary size they mean.
   constexpr int64_t kGpt2Vocabulary = 50257;
   const bool is_gpt2 = model.tokenizer.library == TokenizerLibrary::megatron && model.tokenizer.type == "GPT2BPETokenizer";
-  if (model.vocab_size == 0 && model.data.data_impl != DataImpl::text && is_gpt2) model.vocab_size = kGpt2Vocabulary;
+  if (model.vocab_size == 0 && !model.data.is_text() && is_gpt2) model.vocab_size = kGpt2Vocabulary;
 }
 
 // Rejects named files that would not be read, because mock data was then not intended. Two cases are accepted: mock data on the
@@ -47,7 +47,8 @@ void require_data_used(const Tree& recipe, const DataSettings& data) {
   const auto is_in_a_file = [](const Tree* value) { return value != nullptr && value->origin.file && value->origin.line > 0; };
   if (is_in_a_file(kind) && is_in_a_file(files) && *kind->origin.file == *files->origin.file) return;
   throw UserError(
-      "{}={}: would not be read, because {}={} makes data up; use {}=text for text files, mmap, flat or llmc for tokens, or "
+      "{}={}: would not be read, because {}={} makes data up; use {}=text for text files, sft for prompts, mmap, flat or llmc "
+      "for tokens, or "
       "{}=[]{}",
       kFiles, files->brief(), mock, data.mock_dataset ? "true" : name_of(data.data_impl), kKind, kFiles, files->where_suffix());
 }

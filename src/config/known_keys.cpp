@@ -169,7 +169,6 @@ const std::vector<RestrictedKey>& restricted_keys() {
       {"restore_from_path", {}, kRestore},
       {"model.restore_from_ckpt", {}, kRestore},
       {"model.pretrained_checkpoint", {}, kRestore},
-      {"model.peft", {}, "PEFT is not supported; remove it"},
       {"model.skip_train", {"false"}, "a training run trains; use false"},
       {"model.drop_layers", {"[]"}, "leaving out layers is not supported; use []"},
       {"model.reset_lr", {"false"}, kResetRate},

@@ -32,7 +32,7 @@ enum class SyncType : uint8_t { f32, bf16 };
 enum class ShardingStrategy : uint8_t { full, gradients };
 enum class Optimizer : uint8_t { adamw, fused_adam, distributed_fused_adam, mcore_distributed_optim };
 enum class LearningRateSchedule : uint8_t { cosine, cosine_exp, constant };
-enum class DataImpl : uint8_t { mock, mock_legacy, text, mmap, flat, llmc };  // mock_legacy: uniform random tokens
+enum class DataImpl : uint8_t { mock, mock_legacy, text, mmap, flat, llmc, sft };  // mock_legacy: uniform random tokens
 enum class TokenizerLibrary : uint8_t { megatron, sentencepiece, huggingface };
 
 std::string name_of(DataImpl data_impl);  // as recipes have it
@@ -128,13 +128,17 @@ struct DataSettings {  // model.data.*
   std::string index_mapping_dir;  // folder of the sample indices; empty: beside the data
   std::string index_tokenizer =   // ours: the reference's description of its tokenizer, used in the names of its indices
       R"({"class": "nemo.collections.common.tokenizers.huggingface.auto_tokenizer.AutoTokenizer"})";
-  double auto_blend = 0;                           // ours: weights proportional to size to this power; 0: off
-  WindowOrder window_order = WindowOrder::random;  // ours: flat, llmc
-  bool reset_position_ids = false;                 // positions restart after the end of a document
-  bool reset_attention_mask = false;               // attention sees no earlier document
-  bool eod_mask_loss = false;                      // no loss for the token after the end of a document
-  int64_t num_workers = 2;                         // threads that prepare batches ahead of the step
+  double auto_blend = 0;                             // ours: weights proportional to size to this power; 0: off
+  WindowOrder window_order = WindowOrder::random;    // ours: flat, llmc
+  bool reset_position_ids = false;                   // positions restart after the end of a document
+  bool reset_attention_mask = false;                 // attention sees no earlier document
+  bool eod_mask_loss = false;                        // no loss for the token after the end of a document
+  std::string prompt_template = "{input} {output}";  // sft: how the fields of an example become its text
+  std::string label_key = "output";                  // sft: the field that is the response
+  int64_t num_workers = 2;                           // threads that prepare batches ahead of the step
 
+  // Read as text: one token per byte unless the recipe names a tokenizer.
+  bool is_text() const { return data_impl == DataImpl::text || data_impl == DataImpl::sft; }
   bool is_made_up() const { return data_impl == DataImpl::mock || data_impl == DataImpl::mock_legacy; }  // not read from a file
 };
 
@@ -180,6 +184,21 @@ struct ProfileSettings {  // model.nsys_profile.*
   int64_t end_step = 10;
   std::vector<int64_t> ranks = {0};
   bool gen_shape = false;
+};
+
+enum class PeftScheme : uint8_t { none, lora };
+
+struct LoraSettings {  // model.peft.lora_tuning.*
+  int64_t adapter_dim = 32;
+  double alpha = 0;  // 0: adapter_dim
+  std::vector<std::string> target_modules = {"attention_qkv"};
+
+  double scale() const { return alpha > 0 ? alpha / static_cast<double>(adapter_dim) : 1; }
+};
+
+struct PeftSettings {  // model.peft.*
+  PeftScheme scheme = PeftScheme::none;
+  LoraSettings lora;
 };
 
 struct ModelSettings {  // model.*
@@ -243,6 +262,7 @@ struct ModelSettings {  // model.*
   TokenizerSettings tokenizer;
   OptimSettings optim;
   DataSettings data;
+  PeftSettings peft;
 
   int64_t groups() const { return num_query_groups > 0 ? num_query_groups : num_attention_heads; }
   int64_t head_width() const { return kv_channels > 0 ? kv_channels : hidden_size / num_attention_heads; }

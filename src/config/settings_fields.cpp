@@ -147,7 +147,8 @@ std::vector<Row<OptimSettings>> optim_rows() {
 const std::vector<Choice<DataImpl>>& data_impls() {
   static const std::vector<Choice<DataImpl>> names = {{"mock", DataImpl::mock}, {"mock_legacy", DataImpl::mock_legacy},
                                                       {"text", DataImpl::text}, {"mmap", DataImpl::mmap},
-                                                      {"flat", DataImpl::flat}, {"llmc", DataImpl::llmc}};
+                                                      {"flat", DataImpl::flat}, {"llmc", DataImpl::llmc},
+                                                      {"sft", DataImpl::sft}};
   return names;
 }
 
@@ -178,6 +179,9 @@ std::vector<Row<DataSettings>> data_rows() {
       boolean("reset_position_ids", &S::reset_position_ids, "positions start again at 0 after the token that ends a document"),
       boolean("reset_attention_mask", &S::reset_attention_mask, "attention sees only the document that a token belongs to"),
       boolean("eod_mask_loss", &S::eod_mask_loss, "the target of the token that ends a document does not count in the loss"),
+      text("prompt_template", &S::prompt_template, S{}.prompt_template,
+           "sft: the text of an example, with its fields in braces; it ends with the response"),
+      text("label_key", &S::label_key, S{}.label_key, "sft: the field with the response, which alone counts in the loss"),
       integer("num_workers", &S::num_workers, {0, 256}, "threads that make batches ahead of the step; 0 is 1"),
   };
 }
@@ -324,6 +328,24 @@ std::vector<Row<ModelSettings>> architecture_rows() {
   };
 }
 
+std::vector<Row<PeftSettings>> peft_rows() {
+  using S = PeftSettings;
+  std::vector<Row<PeftSettings>> rows = {
+      choice("peft_scheme", &S::scheme, {{"null", PeftScheme::none}, {"lora", PeftScheme::lora}},
+             "what is trained: null: all weights; lora: adapters of low rank"),
+  };
+  using L = LoraSettings;
+  const std::vector<Row<LoraSettings>> lora = {
+      integer("adapter_dim", &L::adapter_dim, {1, 1 << 16}, "lora: rank of the adapters"),
+      real("alpha", &L::alpha, {0, 1e6, Most::included, 0}, "lora: adapters are multiplied by alpha / adapter_dim; null: by 1"),
+      text_list("target_modules", &L::target_modules,
+                "lora: attention_qkv, attention_dense, mlp_fc1, mlp_fc2, attention, mlp or all"),
+  };
+  mount(
+      rows, "lora_tuning.", lora, [](auto& s) -> auto& { return s.lora; });
+  return rows;
+}
+
 std::vector<Row<ModelSettings>> model_rows() {
   std::vector<Row<ModelSettings>> rows;
   const auto whole = [](auto& s) -> auto& { return s; };
@@ -338,6 +360,8 @@ std::vector<Row<ModelSettings>> model_rows() {
       rows, "optim.", optim_rows(), [](auto& s) -> auto& { return s.optim; });
   mount(
       rows, "data.", data_rows(), [](auto& s) -> auto& { return s.data; });
+  mount(
+      rows, "peft.", peft_rows(), [](auto& s) -> auto& { return s.peft; });
   return rows;
 }
 

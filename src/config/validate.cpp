@@ -155,21 +155,27 @@ void validate_data(const ModelSettings& model) {
   const TokenizerSettings& tokenizer = model.tokenizer;
   const bool is_named = !tokenizer.vocab_file.empty() || !tokenizer.model.empty() ||
                         (tokenizer.library == TokenizerLibrary::huggingface && !tokenizer.type.empty());
-  const bool has_tokenizer = is_text || (is_named && !data.is_made_up());
+  const bool is_sft = data.data_impl == DataImpl::sft;
+  const bool has_tokenizer = is_text || is_sft || (is_named && !data.is_made_up());
   if (model.vocab_size == 0 && !has_tokenizer)
     throw UserError("model.vocab_size must be given: data_impl {} has no tokenizer; use for example 50257",
                     name_of(data.data_impl));
   const bool is_mmap = data.data_impl == DataImpl::mmap,
              is_flat = data.data_impl == DataImpl::flat || data.data_impl == DataImpl::llmc;
-  if (data.data_prefix.empty() && (is_text || is_mmap || is_flat))
+  if (data.data_prefix.empty() && (is_text || is_sft || is_mmap || is_flat))
     throw UserError("model.data.data_prefix must be given: data_impl {} needs {}", name_of(data.data_impl),
                     is_text   ? "files, for example [a.txt]"
+                    : is_sft  ? "files, for example [chats.jsonl]"
                     : is_mmap ? "datasets, for example [1.0, data/my-gpt3_00_text_document]"
                               : "a folder or files, for example [data/openwebtext]");
   for (const std::string& prefix : data.data_prefix)
-    if ((is_text || is_flat) && !scalar_from_text(prefix).is_string())
+    if ((is_text || is_sft || is_flat) && !scalar_from_text(prefix).is_string())
       throw UserError("model.data.data_prefix: weights such as {} are not supported with data_impl {}; list only files", prefix,
                       name_of(data.data_impl));
+  if (is_sft && (!data.reset_attention_mask || !data.reset_position_ids))
+    throw UserError(
+        "model.data.data_impl=sft packs examples that must not see each other; set model.data.reset_attention_mask=true "
+        "and model.data.reset_position_ids=true");
   validate_splits(data.splits_string);
 }
 

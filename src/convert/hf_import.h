@@ -24,7 +24,8 @@ class HfImport {
   void load(std::span<const CheckpointTensor> tensors) const;
 
   const HfModel& model() const { return model_; }
-  std::vector<std::filesystem::path> files() const;     // with the weights
+  std::vector<std::filesystem::path> files() const;  // with the weights
+  const std::filesystem::path& folder() const { return files_.folder(); }
   const char* stored_as() const { return stored_as_; }  // type of the weights: "F32", ...
   int64_t parameters() const;
 

@@ -1,5 +1,6 @@
 #include "convert/tokenizer_files.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "data/tokenizer/load_tokenizer.h"
 #include "train/checkpoint/json.h"
 
 namespace trireme {
@@ -108,7 +110,7 @@ TokenizerFiles tokenizer_of(const Tree& recipe) {
   } else if (!model.empty()) {
     files.copies = {{require_file(model, "model"), "tokenizer.model"}};
     files.description = "sentencepiece";
-  } else if (data != nullptr && data->text() == "text") {
+  } else if (data != nullptr && (data->text() == "text" || data->text() == "sft")) {
     files.texts = {{"tokenizer.json", byte_tokenizer_json()}, {"tokenizer_config.json", config_json("PreTrainedTokenizerFast")}};
     files.end_token = 256;
     files.description = "bytes";
@@ -116,20 +118,24 @@ TokenizerFiles tokenizer_of(const Tree& recipe) {
   return files;
 }
 
-std::string import_tokenizer(const fs::path& from, const fs::path& to, const fs::path& final_place, Tree& recipe) {
-  const auto has = [&](const char* name) { return fs::is_regular_file(from / name); };
-  if (has("tokenizer.json") && read_file(from / "tokenizer.json", kMaxTokenizerBytes) == byte_tokenizer_json()) {
+// Whether the folder has the tokenizer that export writes for models of bytes.
+static bool has_byte_tokenizer(const fs::path& folder) {
+  const fs::path file = folder / "tokenizer.json";
+  return fs::is_regular_file(file) && read_file(file, kMaxTokenizerBytes) == byte_tokenizer_json();
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder) {
+  return load_tokenizer(has_byte_tokenizer(folder) ? "bytes" : folder.string());
+}
+
+std::string name_tokenizer(const fs::path& folder, const fs::path& place, Tree& recipe) {
+  if (has_byte_tokenizer(folder)) {
     recipe.set("model.data.data_impl", Tree(std::string("text")));
     return "bytes";
   }
-  int64_t copied = 0;
-  for (const char* name : kFileNames) {
-    if (!has(name)) continue;
-    create_folders(to);
-    atomic_write(to / name, bytes_of(read_file(from / name, kMaxTokenizerBytes)));
-    ++copied;
-  }
-  if (copied == 0) return "none found";
+  const auto has = [&](const char* name) { return fs::is_regular_file(folder / name); };
+  const int64_t found = std::ranges::count_if(kFileNames, has);
+  if (found == 0) return "none found";
   const auto set = [&](const char* key, const std::string& value) {
     recipe.set(std::string("model.tokenizer.") + key, Tree(value));
   };
@@ -137,13 +143,24 @@ std::string import_tokenizer(const fs::path& from, const fs::path& to, const fs:
   if (!has("tokenizer.json") && has("vocab.json") && has("merges.txt")) {
     set("library", "megatron");
     set("type", "GPT2BPETokenizer");
-    set("vocab_file", (final_place / "vocab.json").string());
-    set("merge_file", (final_place / "merges.txt").string());
+    set("vocab_file", (place / "vocab.json").string());
+    set("merge_file", (place / "merges.txt").string());
     return "byte pair encoding, vocab.json and merges.txt";
   }
   set("library", "huggingface");
-  set("type", final_place.string());
-  return plural(copied, "file");
+  set("type", place.string());
+  return plural(found, "file");
+}
+
+std::string import_tokenizer(const fs::path& from, const fs::path& to, const fs::path& final_place, Tree& recipe) {
+  std::string description = name_tokenizer(from, final_place, recipe);
+  if (description == "bytes") return description;  // needs no files
+  for (const char* name : kFileNames) {
+    if (!fs::is_regular_file(from / name)) continue;
+    create_folders(to);
+    atomic_write(to / name, bytes_of(read_file(from / name, kMaxTokenizerBytes)));
+  }
+  return description;
 }
 
 }  // namespace trireme

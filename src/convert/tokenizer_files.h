@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/tree.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace trireme {
 
@@ -27,6 +28,13 @@ TokenizerFiles tokenizer_of(const Tree& recipe);
 // there are none. Returns a description.
 std::string import_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to,
                              const std::filesystem::path& final_place, Tree& recipe);
+
+// Sets the keys of a recipe that name the tokenizer files of a model's folder, as if they were in `place`. Does nothing if there
+// are none. Returns a description.
+std::string name_tokenizer(const std::filesystem::path& folder, const std::filesystem::path& place, Tree& recipe);
+
+// Loads the tokenizer of a model's folder. UserError if there is none that can be read.
+std::unique_ptr<Tokenizer> open_tokenizer_of(const std::filesystem::path& folder);
 
 // Returns a tokenizer.json with one token per byte and the end of a document as token 256.
 std::string byte_tokenizer_json();

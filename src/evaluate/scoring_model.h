@@ -5,8 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include "evaluate/model_source.h"
 #include "model/scorer.h"
+#include "train/model_source.h"
 #include "train/rank_machine.h"
 
 namespace trireme {

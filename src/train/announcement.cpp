@@ -82,8 +82,7 @@ void announce(const RunSetup& setup, RunLogs& logs) {
   logs.say("rates   " + setup.rates.description());
   if (setup.prediction) logs.say("plan    " + setup.prediction->text());
   for (const std::string& line : setup.request.notices) logs.say(line);
-  if (setup.restored)
-    logs.say(fmt::format("weights {}, unless the run has a checkpoint of its own", setup.restored->folder.string()));
+  if (setup.restored) logs.say(fmt::format("weights {}, unless the run has a checkpoint of its own", setup.restored->named));
   logs.say(fmt::format("run     {}", setup.folder.path().string()));
   if (setup.model.profile.enabled)
     logs.say(

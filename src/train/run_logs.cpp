@@ -129,7 +129,7 @@ void RunLogs::close(const RunEnding& ending) {
 std::string RunLogs::next_command(RunOutcome outcome, const RunState& state) const {
   if (state.writer == nullptr) return setup_.request.command + " --trace-ops" + elsewhere(setup_.settings.exp_manager);
   if (outcome != RunOutcome::finished) return setup_.request.command + " --resume";
-  if (setup_.model.data.data_impl == DataImpl::text)
+  if (setup_.model.data.is_text())
     return fmt::format("trireme generate {} --prompt \"Once upon a time\"", shell_word(setup_.folder.path().string()));
   return fmt::format("tensorboard --logdir {}", shell_word(setup_.folder.path().string()));
 }

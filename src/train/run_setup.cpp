@@ -62,7 +62,7 @@ RunSetup::RunSetup(RunRequest asked, World& ranks)
   require_run_to_resume();
   require_resumable();
   if (is_first()) require_same_mathematics();
-  open_checkpoint_to_restore();
+  open_model_to_restore();
   plan_all_memory();  // before the data, because it is quick: indexing the samples of a long run takes a while
   open_data();
   if (!backend.device_memory()) add_memory_of_program();
@@ -144,12 +144,11 @@ void RunSetup::require_same_mathematics() const {
                   line, info.step);
 }
 
-void RunSetup::open_checkpoint_to_restore() {
+void RunSetup::open_model_to_restore() {
   if (model.restore_from_path.empty()) return;
-  NewestCheckpoint named = open_named_checkpoint(model.restore_from_path);
-  for (const std::string& line : named.skipped) tell(Severity::warning, line);
-  require_same_parameters(*named.checkpoint, model, "model.restore_from_path=" + named.checkpoint->folder.string());
-  restored = std::move(named.checkpoint);
+  restored = open_model_source(model.restore_from_path);
+  for (const std::string& line : restored->notes) tell(Severity::warning, line);
+  restored->require_same_parameters(model, "model.restore_from_path");
 }
 
 void RunSetup::start_tuning() const {

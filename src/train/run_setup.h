@@ -15,6 +15,7 @@
 #include "train/agreement.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/memory_plan.h"
+#include "train/model_source.h"
 #include "train/rank_machine.h"
 #include "train/run_folder.h"
 #include "train/run_request.h"
@@ -51,7 +52,7 @@ struct RunSetup {
   RateBasis rates;
   std::optional<StepPrediction> prediction;
   RunFolder folder;
-  std::optional<StoredCheckpoint> restored;  // model.restore_from_path
+  std::optional<ModelSource> restored;  // model.restore_from_path
   MemoryPlan plan;
   std::vector<std::pair<std::string, int64_t>> other_memory;  // what the plan's arenas do not hold
   std::unique_ptr<Dataset> train_data, validation_data;
@@ -63,7 +64,7 @@ struct RunSetup {
   void require_run_to_resume() const;
   void require_resumable() const;  // the newest checkpoint, if there is one, is of this model and before the end of the run
   void require_same_mathematics() const;
-  void open_checkpoint_to_restore();
+  void open_model_to_restore();
   void start_tuning() const;
   void plan_all_memory();
   void add_memory_of_program();  // once it has grown to its size

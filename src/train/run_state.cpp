@@ -52,7 +52,7 @@ void start_run(RunState& state, RunSetup& setup, RunLogs& logs) {
   if (load_checkpoint_if_there(state, setup, logs)) {
     logs.say(fmt::format("resumed from step {}, {} samples consumed", state.step, state.consumed_samples));
   } else if (setup.restored) {
-    load_checkpoint(*setup.restored, parameter_tensors(*state.engine));
+    setup.restored->load(parameter_tensors(*state.engine));
     state.engine->restore_updates(0);
   }
   state.first_step = state.step;

@@ -7,12 +7,15 @@
 #include "data/mock/mock_data.h"
 #include "data/open/open_indexed.h"
 #include "data/samples/gpt_dataset.h"
+#include "data/sft/sft_dataset.h"
 #include "data/text/text_corpus.h"
 #include "data/text/text_files.h"
 #include "data/tokenizer/recipe_tokenizer.h"
 
 namespace trireme {
 namespace {
+
+bool is_read_as_text(DataImpl kind) { return DataSettings{.data_impl = kind}.is_text(); }
 
 std::unique_ptr<Dataset> over_corpus(std::unique_ptr<const Corpus> corpus, Range documents, int64_t vocabulary, int64_t sequence,
                                      int64_t samples_needed, uint64_t seed) {
@@ -47,16 +50,41 @@ std::unique_ptr<Dataset> open_text(const DataSettings& settings, const Tokenizer
                      *request.samples_needed[static_cast<size_t>(split)], request.seed);
 }
 
+// A split of examples needs a share of one list of files, or files of its own.
+std::unique_ptr<Dataset> open_sft(const DataSettings& settings, const Tokenizer& tokenizer, const DatasetRequest& request,
+                                  Split split) {
+  const std::vector<std::string>& files = prefixes_of(settings, split);
+  const bool has_own = has_own_datasets(settings);
+  if (has_own && files.empty()) return nullptr;
+  std::vector<SftExample> examples =
+      read_sft_examples(files, {.prompt_template = settings.prompt_template, .label_key = settings.label_key}, tokenizer);
+  const Range range =
+      has_own ? Range{0, std::ssize(examples)} : split_range(parse_splits(settings.splits_string), split, std::ssize(examples));
+  if (range.count() == 0)
+    throw UserError(
+        "model.data.splits_string={} leaves none of {} examples for {}; name files for it in model.data.data_prefix, or "
+        "turn validation off with trainer.val_check_interval=null",
+        settings.splits_string, examples.size(), name_of(split));
+  examples = {std::make_move_iterator(examples.begin() + range.begin), std::make_move_iterator(examples.begin() + range.end)};
+  return std::make_unique<SftDataset>(std::move(examples),
+                                      SftPacking{.sequence = request.sequence,
+                                                 .samples_needed = *request.samples_needed[static_cast<size_t>(split)],
+                                                 .seed = request.seed,
+                                                 .end_token = tokenizer.end_of_document(),
+                                                 .vocabulary = request.vocabulary});
+}
+
 // Returns the tokenizer of a recipe, checked against its model. Returns null for mock data, and if it is not needed and cannot be
 // read.
 std::unique_ptr<Tokenizer> open_tokenizer(DataImpl kind, const DatasetRequest& request) {
   if (kind == DataImpl::mock || kind == DataImpl::mock_legacy) return nullptr;
   const RecipeTokenizer named = named_tokenizer(request.tokenizer);
-  if (kind != DataImpl::text && named.kind != RecipeTokenizer::Kind::files) return nullptr;
+  if (!is_read_as_text(kind) && named.kind != RecipeTokenizer::Kind::files) return nullptr;
   std::unique_ptr<Tokenizer> tokenizer = named.open();
   require_vocabulary(request.vocabulary, *tokenizer, named);
-  if (kind == DataImpl::text && tokenizer->end_of_document() < 0)
-    throw UserError("{} has no token that ends a document, such as <|endoftext|>; text needs one", named.description());
+  if (is_read_as_text(kind) && tokenizer->end_of_document() < 0)
+    throw UserError("{} has no token that ends a document, such as <|endoftext|>; {} needs one", named.description(),
+                    kind == DataImpl::text ? "text" : "sft");
   return tokenizer;
 }
 
@@ -66,8 +94,8 @@ int64_t default_vocabulary(const DataSettings& settings, const TokenizerSettings
   const DataImpl kind = settings.data_impl;
   if (kind == DataImpl::mock || kind == DataImpl::mock_legacy) return kMockVocabulary;
   const RecipeTokenizer named = named_tokenizer(tokenizer);
-  if (kind != DataImpl::text && named.kind == RecipeTokenizer::Kind::bytes) return kMockVocabulary;
-  if (kind != DataImpl::text && named.kind == RecipeTokenizer::Kind::foreign)
+  if (!is_read_as_text(kind) && named.kind == RecipeTokenizer::Kind::bytes) return kMockVocabulary;
+  if (!is_read_as_text(kind) && named.kind == RecipeTokenizer::Kind::foreign)
     throw UserError("model.vocab_size must be given: the tokens of {} cannot be counted here", named.description());
   return named.open()->vocabulary();
 }
@@ -85,7 +113,7 @@ DocumentRules document_rules(const DataSettings& settings, const TokenizerSettin
   const char* key = settings.reset_attention_mask ? "reset_attention_mask" : "reset_position_ids";
   if (!rules.needs_starts()) key = "eod_mask_loss";
   const RecipeTokenizer named = named_tokenizer(tokenizer);
-  if (kind != DataImpl::text && named.kind == RecipeTokenizer::Kind::bytes)
+  if (!is_read_as_text(kind) && named.kind == RecipeTokenizer::Kind::bytes)
     throw UserError("model.data.{}=true needs the token that ends documents; name the tokenizer of the data in model.tokenizer",
                     key);
   rules.end_token = named.open()->end_of_document();
@@ -131,6 +159,8 @@ DatasetsBySplit open_datasets(const DataSettings& settings, const DatasetRequest
       dataset = open_mock(request.vocabulary, split, request.sequence, *samples, request.seed);
     else if (kind == DataImpl::mock_legacy)
       dataset = std::make_unique<LegacyMockDataset>(*samples, request.sequence, request.vocabulary, request.seed);
+    else if (kind == DataImpl::sft)
+      dataset = open_sft(settings, *tokenizer, request, split);
     else
       dataset = open_text(settings, *tokenizer, request, split);
   }
