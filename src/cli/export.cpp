@@ -11,6 +11,7 @@
 #include "convert/hf_export.h"
 #include "convert/hf_import.h"
 #include "convert/new_folder.h"
+#include "convert/peft_files.h"
 #include "train/run_folder.h"
 
 namespace trireme {
@@ -31,9 +32,29 @@ std::optional<DType> dtype_named(const std::string& name) {
   return name == "bf16" ? DType::bf16 : DType::f32;
 }
 
+int export_adapters(const ExportArguments& arguments, const StoredCheckpoint& checkpoint) {
+  const PeftExport exported(checkpoint);
+  const std::filesystem::path output = require_new(arguments.output);
+  if (!arguments.dry_run) exported.write(output);
+  if (arguments.json) {
+    print_json(nlohmann::ordered_json{{"checkpoint", checkpoint.folder.string()},
+                                      {"step", checkpoint.manifest.info.step},
+                                      {"adapters", exported.adapters()},
+                                      {"parameters", exported.parameters()},
+                                      {"output", output.string()},
+                                      {"written", !arguments.dry_run}});
+    return kDone;
+  }
+  fmt::print("adapters   of {} matrices, {} parameters\n", exported.adapters(),
+             format_count(static_cast<double>(exported.parameters())));
+  if (!arguments.dry_run) fmt::print("written    {}\n", output.string());
+  return kDone;
+}
+
 int export_model(const ExportArguments& arguments) {
   const NewestCheckpoint found = open_named_checkpoint(arguments.checkpoint);
   for (const std::string& line : found.skipped) fmt::print(stderr, "warning: {}\n", line);
+  if (arguments.to == "peft") return export_adapters(arguments, *found.checkpoint);
   const HfExport exported(*found.checkpoint,
                           {.dtype = dtype_named(arguments.dtype),
                            .max_shard_bytes = static_cast<int64_t>(std::min<uint64_t>(arguments.max_shard_bytes, INT64_MAX))});
@@ -115,9 +136,12 @@ void add_export_command(CLI::App& app, int& status) {
                                          "           trireme export runs/demo --to hf --output demo-hf\n"
                                          "           trireme export runs/demo --to hf --output demo-bf16 --dtype bf16\n");
   command->add_option("checkpoint", arguments->checkpoint, "the folder of a checkpoint, or of a run (its newest)")->required();
-  command->add_option("--to", arguments->to, "hf: safetensors and config.json of GPT-2, GPT-NeoX or Llama, whichever it is")
+  command
+      ->add_option(
+          "--to", arguments->to,
+          "hf: safetensors and config.json of GPT-2, GPT-NeoX or Llama, whichever it is; peft: only the adapters of LoRA")
       ->capture_default_str()
-      ->check(one_of({"hf"}));
+      ->check(one_of({"hf", "peft"}));
   command->add_option("--output", arguments->output, "the folder to make; one that is there is never touched")->required();
   command->add_option("--dtype", arguments->dtype, "of the weights; default: as the model was trained")
       ->check(one_of({"bf16", "fp32"}));

@@ -199,6 +199,7 @@ struct LoraSettings {  // model.peft.lora_tuning.*
 struct PeftSettings {  // model.peft.*
   PeftScheme scheme = PeftScheme::none;
   LoraSettings lora;
+  std::string restore_from_path;  // adapters to begin with, as PEFT saves them; empty: drawn by the seed
 };
 
 struct ModelSettings {  // model.*

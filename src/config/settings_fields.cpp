@@ -333,6 +333,8 @@ std::vector<Row<PeftSettings>> peft_rows() {
   std::vector<Row<PeftSettings>> rows = {
       choice("peft_scheme", &S::scheme, {{"null", PeftScheme::none}, {"lora", PeftScheme::lora}},
              "what is trained: null: all weights; lora: adapters of low rank"),
+      text("restore_from_path", &S::restore_from_path, "",
+           "lora: adapters to begin with, a folder that PEFT saved; null: new ones"),
   };
   using L = LoraSettings;
   const std::vector<Row<LoraSettings>> lora = {

@@ -67,8 +67,13 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
         .bucket = layout_.state_count < layout_.count ? arenas.gradients.take({layout_.most_in_bucket()}, DType::bf16) : Tensor{},
         .own = arenas.gradients.take({layout_.state_count}, DType::bf16)};
   grads_.emplace(layout_, model, backend, mesh, gradients, narrow);
-  first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
-  second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
+  if (model.peft.scheme == PeftScheme::lora) {
+    CHECK(layout_.state_count == layout_.count && mesh.tp->size() == 1 && layout_.stores_all_weights());
+    lora_.emplace(settings_.model, layout_, backend, masters_ ? masters_ : weights_->views().flat(), arenas.states);
+  } else {
+    first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
+    second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
+  }
   scalars_ = arenas.states.take({kStepScalars}, DType::f64);
   for (const ParameterRow& row : parameter_table(model)) names_.push_back(row.name);
   squares_ = arenas.states.take({static_cast<int64_t>(names_.size())}, DType::f64);
@@ -161,8 +166,12 @@ Tensor Engine::master(const Bucket& bucket, const OwnedPart& part) const {
 
 void Engine::initialise_weights() {
   for (const Bucket& bucket : layout_.buckets) initialise(layout_, bucket, settings_.model.seed, backend_, master(bucket));
-  backend_.run(kCompute, Fill{.value = 0, .out = first_moment_});
-  backend_.run(kCompute, Fill{.value = 0, .out = second_moment_});
+  if (lora_) {
+    lora_->initialise();
+  } else {
+    backend_.run(kCompute, Fill{.value = 0, .out = first_moment_});
+    backend_.run(kCompute, Fill{.value = 0, .out = second_moment_});
+  }
   if (fp8_) fp8_->clear(backend_);
   restore_updates(0);
 }
@@ -182,6 +191,7 @@ void Engine::restore_updates(int64_t updates) {
   host_scalars_[static_cast<size_t>(StepScalar::updates)] = static_cast<double>(updates);
   backend_.upload(kCompute, host_scalars_.data(), scalars_);
   has_scales_ = updates > 0;
+  if (lora_) lora_->merge();
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
     if (masters_) weights_->set(i, master(layout_.buckets[i]));
     weights_->gather(i);
@@ -231,7 +241,23 @@ void Engine::update(size_t index) {
   weights_->gather(index);
 }
 
+// The gradients of the weights are summed over the copies; those of the adapters follow from them on each.
+void Engine::lora_step() {
+  for (size_t i = 0; i < layout_.buckets.size(); ++i) grads_->acquire_own(i);
+  lora_->make_gradients(grads_->views());
+  backend_.run(kCompute, Fill{.value = 0, .out = squares_});
+  lora_->add_squares(squares_);
+  share_results();
+  backend_.run(kCompute, ApplyClip{.max_norm = settings_.gradient_clip, .squares = squares_, .scalars = scalars_});
+  lora_->update(scalars_);
+  for (size_t i = 0; i < layout_.buckets.size(); ++i) {
+    if (masters_) weights_->set(i, master(layout_.buckets[i]));
+    weights_->gather(i, *mesh_.dp_cp);
+  }
+}
+
 void Engine::optimizer_step() {
+  if (lora_) return lora_step();
   if (mesh_.pp->size() > 1) backend_.run(kCompute, Fill{.value = 0, .out = squares_});  // other stages fill in the rest
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
     const BucketRanges& ranges = ranges_[i];

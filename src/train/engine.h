@@ -8,6 +8,7 @@
 
 #include "model/gpt.h"
 #include "train/lifetimes.h"
+#include "train/lora.h"
 #include "train/pipeline_p2p.h"
 
 namespace trireme {
@@ -83,6 +84,8 @@ class Engine {
   Tensor second_moment() const { return second_moment_; }
   Tensor master(const Bucket& bucket) const;
   Tensor master(const Bucket& bucket, const OwnedPart& part) const;
+  LoraAdapters* lora() { return lora_ ? &*lora_ : nullptr; }  // null where all weights are trained
+  const LoraAdapters* lora() const { return lora_ ? &*lora_ : nullptr; }
   int64_t updates();                      // optimizer updates made
   void restore_updates(int64_t updates);  // call after loading masters and moments: makes the weights from the masters
   void forget_scales();                   // call after that if no FP8 scales were loaded: resets them
@@ -118,6 +121,7 @@ class Engine {
   void begin(const StepInput& input);
   void optimizer_step();
   void update(size_t bucket);
+  void lora_step();
   void share_results();
   void share_loss();
   void read_scalars();
@@ -136,6 +140,7 @@ class Engine {
   Tensor masters_;                       // [layout_.state_count] f32; absent in f32, where the weights are their own masters
   Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
   std::optional<Grads> grads_;
+  std::optional<LoraAdapters> lora_;
   Wgrad wgrad_ = Wgrad::with_dgrad;
   Slots slots_;                       // of each ring
   std::vector<DeviceBatch> batches_;  // by slot

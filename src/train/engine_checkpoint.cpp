@@ -14,7 +14,8 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kScales = "fp8.";  // rows of the table begin so
+constexpr const char* kScales = "fp8.";     // rows of the table begin so
+constexpr const char* kAdapters = "lora.";  // what LoRA trains, and what generation and export do not read
 
 }  // namespace
 
@@ -72,10 +73,14 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
     add_parts(
         engine, use, prefix, [&](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); }, tensors);
   };
-  add("first_moment.", engine.first_moment());
-  add("second_moment.", engine.second_moment());
   const RankShard& shard = engine.layout().shard;
-  const bool first_of_stage = shard.tp_rank == 0 && shard.dp_rank == 0 && shard.copy == 0;  // the others have the same scales
+  const bool first_of_stage = shard.tp_rank == 0 && shard.dp_rank == 0 && shard.copy == 0;  // the others have the same
+  if (engine.lora() != nullptr) {
+    if (use == CheckpointUse::load || first_of_stage) std::ranges::copy(engine.lora()->tensors(), std::back_inserter(tensors));
+  } else {
+    add("first_moment.", engine.first_moment());
+    add("second_moment.", engine.second_moment());
+  }
   if (engine.fp8() != nullptr && (use == CheckpointUse::load || first_of_stage))
     for (const Fp8State::Row& row : engine.fp8()->rows())
       tensors.push_back({row.name, TensorSlice::whole(row.values.shape), row.values, &engine.backend()});
@@ -96,6 +101,8 @@ ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector
   std::erase_if(wanted, is_scale);
   return ScalesFound::no;
 }
+
+bool is_adapter_state(const std::string& name) { return name.find(kAdapters) != std::string::npos; }
 
 int64_t saved_bytes(const FlatLayout& layout) {
   constexpr int64_t kMasterAndMoments = 3;
@@ -153,7 +160,8 @@ void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSett
     stored.erase(found);
   }
   for (const auto& [name, shape] : stored)
-    if (!name.starts_with("first_moment.") && !name.starts_with("second_moment.") && !name.starts_with(kScales))
+    if (!name.starts_with("first_moment.") && !name.starts_with("second_moment.") && !name.starts_with(kScales) &&
+        !name.starts_with(kAdapters))
       return refuse(fmt::format("has {}, which this model has not", name));
 }
 

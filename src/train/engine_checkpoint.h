@@ -17,6 +17,8 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
 enum class ScalesFound : uint8_t { no, yes };
 ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector<CheckpointTensor>& wanted);
 
+bool is_adapter_state(const std::string& name);  // of a tensor that LoRA has in place of the moments of all weights
+
 int64_t saved_bytes(const FlatLayout& layout);
 
 // The parameters alone, those of an engine or of the views of a rank, without their padding rows.

@@ -9,6 +9,7 @@
 
 #include "backend/cost/timed_backend.h"
 #include "base/process.h"
+#include "convert/peft_files.h"
 #include "data/batch/sampler.h"
 #include "data/dataset.h"
 #include "telemetry/telemetry.h"
@@ -53,6 +54,7 @@ struct RunSetup {
   std::optional<StepPrediction> prediction;
   RunFolder folder;
   std::optional<ModelSource> restored;  // model.restore_from_path
+  std::optional<PeftAdapter> adapter;   // model.peft.restore_from_path
   MemoryPlan plan;
   std::vector<std::pair<std::string, int64_t>> other_memory;  // what the plan's arenas do not hold
   std::unique_ptr<Dataset> train_data, validation_data;

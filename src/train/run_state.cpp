@@ -18,6 +18,9 @@ bool load_checkpoint_if_there(RunState& state, RunSetup& setup, RunLogs& logs) {
       throw UserError("weights without optimizer state cannot be resumed; start a run with model.restore_from_path={}",
                       setup.folder.path().string());
     std::vector<CheckpointTensor> tensors = checkpoint_tensors(*state.engine, CheckpointUse::load);
+    // With LoRA the weights there are merged: they are made again from those of the model that the run began with.
+    if (state.engine->lora() != nullptr)
+      std::erase_if(tensors, [](const CheckpointTensor& tensor) { return !is_adapter_state(tensor.name); });
     scales = keep_scales_if_there(manifest, tensors);
     return tensors;
   };
@@ -49,10 +52,16 @@ void start_run(RunState& state, RunSetup& setup, RunLogs& logs) {
                                            Retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k}, &setup.control);
   }
   state.engine->initialise_weights();  // also clears what a checkpoint does not hold: the padding
+  const bool has_base = state.engine->lora() != nullptr;
+  if (has_base) {
+    setup.restored->load(parameter_tensors(*state.engine));
+    state.engine->lora()->adopt_base();
+  }
   if (load_checkpoint_if_there(state, setup, logs)) {
     logs.say(fmt::format("resumed from step {}, {} samples consumed", state.step, state.consumed_samples));
   } else if (setup.restored) {
-    setup.restored->load(parameter_tensors(*state.engine));
+    if (!has_base) setup.restored->load(parameter_tensors(*state.engine));
+    if (setup.adapter) setup.adapter->load(state.engine->lora()->adapter_tensors());
     state.engine->restore_updates(0);
   }
   state.first_step = state.step;
