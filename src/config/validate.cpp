@@ -191,6 +191,7 @@ void validate_peft(const Settings& settings) {
   if (model.optim.is_distributed() && settings.ranks() > 1)
     throw UserError("{} needs an optimizer that is not sharded over ranks, and its state is small; use model.optim.name=adamw",
                     kLora);
+  if (model.fsdp && settings.ranks() > 1) throw UserError("{} needs whole weights on a rank; use model.fsdp=false", kLora);
   if (model.fp8.enabled) throw UserError("{} and model.fp8=true do not go together; use model.fp8=false", kLora);
 }
 

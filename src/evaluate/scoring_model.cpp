@@ -43,7 +43,7 @@ void ScoringModel::load(const ModelSource& source) {
   std::optional<Arena>& kept = dtype_ == DType::f32 ? weights_memory_ : loading;
   const Tensor exact = allocate(kept, "parameters", layout_.count * 4).take({layout_.count}, DType::f32);
   backend.run(kCompute, Fill{.value = 0, .out = exact});
-  const FlatViews views(layout_, settings_.model, exact);
+  const FlatViews views(layout_, settings_.model, exact, layout_.offsets);
   source.load(parameter_tensors(layout_, views, backend));
   Tensor flat = exact;
   if (dtype_ != DType::f32) {

@@ -68,7 +68,7 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
         .own = arenas.gradients.take({layout_.state_count}, DType::bf16)};
   grads_.emplace(layout_, model, backend, mesh, gradients, narrow);
   if (model.peft.scheme == PeftScheme::lora) {
-    CHECK(layout_.state_count == layout_.count && mesh.tp->size() == 1 && layout_.stores_all_weights());
+    CHECK(layout_.state_count == layout_.count && mesh.tp->size() == 1 && layout_.stores_all_weights);
     lora_.emplace(settings_.model, layout_, backend, masters_ ? masters_ : weights_->views().flat(), arenas.states);
   } else {
     first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
@@ -252,7 +252,7 @@ void Engine::lora_step() {
   lora_->update(scalars_);
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
     if (masters_) weights_->set(i, master(layout_.buckets[i]));
-    weights_->gather(i, *mesh_.dp_cp);
+    weights_->gather(i);
   }
 }
 
