@@ -13,43 +13,29 @@ namespace {
 // Columns that may contain the step, in order of preference.
 constexpr std::array<std::string_view, 4> kStepColumns{"step", "global_step", "iter", "iteration"};
 
-// Rows as in RFC 4180: quoted cells may contain commas, line ends and doubled quotes.
-class CsvText {
- public:
-  explicit CsvText(std::string_view text) : rest_(text) {}
-
-  // Returns false at the end. A last row without a line end is torn and is not returned.
-  bool next(std::vector<std::string>& row) {
-    row.assign(1, "");
-    bool in_quotes = false;
-    for (size_t at = 0; at < rest_.size(); ++at) {
-      const char c = rest_[at];
-      if (c == '"') {
-        const bool is_doubled = in_quotes && at + 1 < rest_.size() && rest_[at + 1] == '"';
-        if (is_doubled)
-          row.back() += rest_[++at];
-        else
-          in_quotes = !in_quotes;
-      } else if (in_quotes || (c != ',' && c != '\n' && c != '\r')) {
-        row.back() += c;
-      } else if (c == ',') {
-        row.emplace_back();
-      } else if (c == '\n') {
-        rest_.remove_prefix(at + 1);
-        return true;
-      }
+// Takes the first row of `text`, as in RFC 4180: quoted cells may contain commas, line ends and doubled quotes. Returns its
+// bytes; 0 if its end is not there yet.
+size_t take_row(std::string_view text, std::vector<std::string>& row) {
+  row.assign(1, "");
+  bool in_quotes = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') {
+      const bool is_doubled = in_quotes && at + 1 < text.size() && text[at + 1] == '"';
+      if (is_doubled)
+        row.back() += text[++at];
+      else
+        in_quotes = !in_quotes;
+    } else if (in_quotes || (c != ',' && c != '\n' && c != '\r')) {
+      row.back() += c;
+    } else if (c == ',') {
+      row.emplace_back();
+    } else if (c == '\n') {
+      return at + 1;
     }
-    ends_torn_ = !rest_.empty();
-    rest_ = {};
-    return false;
   }
-
-  bool ends_torn() const { return ends_torn_; }
-
- private:
-  std::string_view rest_;
-  bool ends_torn_ = false;
-};
+  return 0;
+}
 
 std::optional<double> number_in(const std::string& cell) {
   double value = 0;
@@ -65,36 +51,64 @@ size_t step_column(const std::vector<std::string>& header, const std::string& pa
   throw UserError("{} has no column that numbers its rows; one of step, global_step, iter, iteration is needed", path);
 }
 
+class CsvParser final : public LogParser {
+ public:
+  explicit CsvParser(std::string path) : path_(std::move(path)) {}
+
+  size_t read(std::string_view bytes) override {
+    size_t at = 0;
+    if (header.empty()) {
+      std::vector<std::string> names;
+      at = take_row(bytes, names);
+      if (at == 0) return 0;
+      step_ = step_column(names, path_);
+      header = std::move(names);
+    }
+    for (size_t size = take_row(bytes.substr(at), row_); size > 0; size = take_row(bytes.substr(at), row_)) {
+      read_row();
+      at += size;
+    }
+    return at;
+  }
+
+  std::vector<std::string> header;
+  int64_t passed_over = 0;
+
+ private:
+  void read_row() {
+    if (row_.size() == 1 && row_[0].empty()) return;
+    const std::optional<double> step = step_ < row_.size() ? number_in(row_[step_]) : std::nullopt;
+    if (row_.size() != header.size() || !step || std::abs(*step) >= 0x1p53) {
+      passed_over += 1;
+      return;
+    }
+    for (size_t column = 0; column < header.size(); ++column)
+      if (const std::optional<double> value = number_in(row_[column]); value && column != step_)
+        series.add(header[column], static_cast<int64_t>(*step), *value);
+  }
+
+  const std::string path_;
+  size_t step_ = 0;
+  std::vector<std::string> row_;
+};
+
 }  // namespace
+
+std::unique_ptr<LogParser> csv_parser(const std::string& path) { return std::make_unique<CsvParser>(path); }
 
 RunLog read_metrics_csv(const std::string& path) {
   RunLog log;
   log.files.push_back(path);
   const std::string text = read_log_file(path);
-  CsvText csv(text);
-  std::vector<std::string> header, row;
-  if (!csv.next(header)) throw UserError("{} has no header line with the names of its columns", path);
-  const size_t steps = step_column(header, path);
-
-  SeriesBuilder series;
-  int64_t passed_over = 0;
-  while (csv.next(row)) {
-    if (row.size() == 1 && row[0].empty()) continue;
-    const std::optional<double> step = steps < row.size() ? number_in(row[steps]) : std::nullopt;
-    if (row.size() != header.size() || !step || std::abs(*step) >= 0x1p53) {
-      passed_over += 1;
-      continue;
-    }
-    for (size_t column = 0; column < header.size(); ++column)
-      if (const std::optional<double> value = number_in(row[column]); value && column != steps)
-        series.add(header[column], static_cast<int64_t>(*step), *value);
-  }
-  log.series = series.take();
+  CsvParser parser(path);
+  const size_t end = parser.read(text);
+  if (parser.header.empty()) throw UserError("{} has no header line with the names of its columns", path);
+  log.series = parser.series.take();
   if (log.series.empty()) throw UserError("{} has no row with a step and a value", path);
-  if (csv.ends_torn()) log.notes.push_back(fmt::format("{}: its last row has no end and was left out", path));
-  if (passed_over > 0)
+  if (end < text.size()) log.notes.push_back(fmt::format("{}: its last row has no end and was left out", path));
+  if (parser.passed_over > 0)
     log.notes.push_back(
-        fmt::format("{}: {} rows without a step, or with too few or too many cells, were passed over", path, passed_over));
+        fmt::format("{}: {} rows without a step, or with too few or too many cells, were passed over", path, parser.passed_over));
   return log;
 }
 

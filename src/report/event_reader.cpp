@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -138,18 +139,21 @@ bool is_start(std::string_view session_log) {
   return status && status->number == 1 && status->varint == kStart;
 }
 
-// Event{step = 2, summary = 5, session_log = 7}
-void read_event(std::string_view event, SeriesBuilder& series) {
+// Event{wall_time = 1, step = 2, summary = 5, session_log = 7}
+void read_event(std::string_view event, Timestamps timestamps, SeriesBuilder& series) {
   int64_t step = 0;
+  double wall_time = 0;
   std::string_view summary, session_log;
   Message message(event);
   while (const std::optional<Field> field = message.next()) {
+    if (field->number == 1 && field->wire == Wire::fixed64) wall_time = load<double>(field->bytes);
     if (field->number == 2) step = static_cast<int64_t>(field->varint);
     if (field->number == 5) summary = field->bytes;
     if (field->number == 7) session_log = field->bytes;
   }
   if (is_start(session_log)) series.forget_from(step);
   read_summary(summary, step, series);
+  if (timestamps == Timestamps::kept && !summary.empty()) series.add(kTimestamp, step, wall_time);
 }
 
 // -------------------------------------------------------------------------------------------------------------- records
@@ -161,22 +165,31 @@ bool has_checksum(std::string_view bytes, std::string_view checksum) {
   return std::rotr(crc, 15) + 0xa282ead8 == load<uint32_t>(checksum);
 }
 
-// Returns why reading stopped before the end, if it did.
-std::optional<std::string> read_records(const std::string& bytes, SeriesBuilder& series) {
-  for (size_t at = 0; at < bytes.size();) {
-    const std::string_view rest = std::string_view(bytes).substr(at);
-    if (rest.size() < kHeaderBytes) return "its last record is not whole";
-    if (!has_checksum(rest.substr(0, 8), rest.substr(8))) return fmt::format("the record at byte {} is damaged", at);
-    const uint64_t size = load<uint64_t>(rest);
-    if (size > rest.size() - kHeaderBytes || rest.size() - kHeaderBytes - size < kTrailerBytes)
-      return "its last record is not whole";
-    const std::string_view event = rest.substr(kHeaderBytes, size);
-    if (!has_checksum(event, rest.substr(kHeaderBytes + size))) return fmt::format("the record at byte {} is damaged", at);
-    read_event(event, series);
-    at += kHeaderBytes + size + kTrailerBytes;
+class EventParser final : public LogParser {
+ public:
+  explicit EventParser(Timestamps timestamps) : timestamps_(timestamps) {}
+
+  size_t read(std::string_view bytes) override {
+    size_t at = 0;
+    is_damaged = false;
+    for (std::string_view rest = bytes; !is_damaged && rest.size() >= kHeaderBytes; rest = bytes.substr(at)) {
+      is_damaged = !has_checksum(rest.substr(0, 8), rest.substr(8));
+      const uint64_t size = load<uint64_t>(rest);
+      if (is_damaged || size > rest.size() - kHeaderBytes || rest.size() - kHeaderBytes - size < kTrailerBytes) break;
+      const std::string_view event = rest.substr(kHeaderBytes, size);
+      is_damaged = !has_checksum(event, rest.substr(kHeaderBytes + size));
+      if (is_damaged) break;
+      read_event(event, timestamps_, series);
+      at += kHeaderBytes + size + kTrailerBytes;
+    }
+    return at;
   }
-  return std::nullopt;
-}
+
+  bool is_damaged = false;  // whether a damaged record ended the last call
+
+ private:
+  const Timestamps timestamps_;
+};
 
 }  // namespace
 
@@ -184,18 +197,22 @@ bool looks_like_event_file(std::string_view first_bytes) {
   return first_bytes.size() >= kHeaderBytes && has_checksum(first_bytes.substr(0, 8), first_bytes.substr(8));
 }
 
+std::unique_ptr<LogParser> event_parser(Timestamps timestamps) { return std::make_unique<EventParser>(timestamps); }
+
 RunLog read_event_files(const std::vector<std::string>& paths) {
   RunLog log;
   log.files = paths;
   std::ranges::sort(log.files);
-  SeriesBuilder series;
+  EventParser parser(Timestamps::left_out);
   for (const std::string& path : log.files) {
     const std::string bytes = read_log_file(path);
     if (!bytes.empty() && !looks_like_event_file(bytes)) throw UserError("{} is not a TensorBoard event file", path);
-    if (const std::optional<std::string> trouble = read_records(bytes, series))
-      log.notes.push_back(fmt::format("{}: {}; what comes before it was read", path, *trouble));
+    const size_t end = parser.read(bytes);
+    const std::string trouble =
+        parser.is_damaged ? fmt::format("the record at byte {} is damaged", end) : "its last record is not whole";
+    if (end < bytes.size()) log.notes.push_back(fmt::format("{}: {}; what comes before it was read", path, trouble));
   }
-  log.series = series.take();
+  log.series = parser.series.take();
   if (log.series.empty()) throw UserError("{} holds no scalars", log.files.front());
   return log;
 }

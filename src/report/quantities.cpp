@@ -161,6 +161,14 @@ std::optional<Series> find_quantity(const RunLog& log, const RunFacts& facts, Qu
   return derived(log, facts, quantity);
 }
 
+bool is_used_for_quantities(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kDerivedFrom{"time/train", "total_tokens", "time", "global_batch_size",
+                                                         kMicroBatchTime};
+  if (std::ranges::find(kDerivedFrom, name) != kDerivedFrom.end()) return true;
+  return std::ranges::any_of(
+      kQuantities, [&](const QuantityRow& row) { return std::ranges::find(row.names, name, &Name::logged) != row.names.end(); });
+}
+
 std::optional<Series> reference_step_seconds(const RunLog& log, const RunFacts& facts) {
   if (const Series* const series = log.find(kReferenceStepTime)) return *series;
   return find_quantity(log, facts, Quantity::step_seconds);

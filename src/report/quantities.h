@@ -42,6 +42,9 @@ const QuantityRow& row_of(Quantity quantity);
 // Returns the series of a quantity in its unit. Its name is that of the log ("reduced_train_loss") or says how it was computed.
 std::optional<Series> find_quantity(const RunLog& log, const RunFacts& facts, Quantity quantity);
 
+// Whether find_quantity of any quantity may look for a series of this name.
+bool is_used_for_quantities(std::string_view name);
+
 // LitGPT's name for the time of an iteration: one micro-batch, of which a step may have several.
 inline constexpr std::string_view kMicroBatchTime = "iter_time";
 

@@ -2,6 +2,8 @@
 // file without data of its kind. Steps are numbered as in the file.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -9,6 +11,27 @@
 #include "report/run_log.h"
 
 namespace trireme {
+
+// When each record was written, in seconds, as one more series.
+enum class Timestamps : uint8_t { left_out, kept };
+inline constexpr std::string_view kTimestamp = "timestamp in s";
+
+// Reads a log piece by piece, so that a run can be followed. The readers below use it for whole files.
+class LogParser {
+ public:
+  virtual ~LogParser() = default;
+
+  // Reads the complete records at the start of `bytes`, which begin where the previous call stopped, and returns how many bytes
+  // they take. UserError if this is not a log of its kind.
+  virtual size_t read(std::string_view bytes) = 0;
+
+  SeriesBuilder series;
+  Parameters parameters;
+};
+
+std::unique_ptr<LogParser> dllogger_parser(Timestamps timestamps);
+std::unique_ptr<LogParser> event_parser(Timestamps timestamps);
+std::unique_ptr<LogParser> csv_parser(const std::string& path);  // the path is for errors
 
 // DLLogger's JSON lines, ours and NeMo's: "DLLL {...}". A step may be 47, 47.0 or [47]. Records without a step, metadata and
 // lines of other programs are ignored. NaN and Infinity are read as Python writes them.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -46,10 +47,15 @@ class SeriesBuilder {
   void add(std::string_view name, int64_t step, double value);
   void forget_from(int64_t step);  // the run went back to this step and runs it and the later ones again
   std::vector<Series> take();
+  std::optional<int64_t> take_forgotten();  // the earliest step to which the run went back since the last call
 
  private:
+  size_t index_of(std::string_view name);
+
   std::vector<Series> series_;
   std::unordered_map<std::string, size_t> index_;
+  std::optional<int64_t> forgotten_;
+  size_t expected_ = 0;  // records repeat the same names in the same order, so the next name is usually this one
 };
 
 }  // namespace trireme
