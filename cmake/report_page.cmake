@@ -19,3 +19,5 @@ set(charts report/page/charts.js)
 trireme_embed(report_page.h kReportStyle report/page/page.css kReportScript ${charts}+report/page/page.js)
 trireme_embed(plan_page_script.h kPlanScript plan/page/plan.js)
 trireme_embed(validate_page_script.h kValidateScript validate/page/validate.js)
+trireme_embed(serve_page.h kServeHtml serve/page/serve.html kServeStyle report/page/page.css+serve/page/serve.css
+              kServeScript ${charts}+serve/page/state.js+serve/page/data.js+serve/page/runs.js+serve/page/details.js+serve/page/ranks.js+serve/page/serve.js)

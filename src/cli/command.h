@@ -20,6 +20,8 @@ void add_data_command(CLI::App& app, int& status);
 void add_metrics_command(CLI::App& app, int& status);
 void add_report_command(CLI::App& app, int& status);
 void add_evaluate_command(CLI::App& app, int& status);
+void add_serve_command(CLI::App& app, int& status);
+void add_watch_command(CLI::App& app, int& status);
 void add_export_command(CLI::App& app, int& status);
 void add_import_command(CLI::App& app, int& status);
 void add_completion_commands(CLI::App& app, int& status);

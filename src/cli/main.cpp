@@ -40,6 +40,8 @@ int run(int argc, char** argv) {
   trireme::add_metrics_command(app, status);
   trireme::add_report_command(app, status);
   trireme::add_evaluate_command(app, status);
+  trireme::add_serve_command(app, status);
+  trireme::add_watch_command(app, status);
   trireme::add_export_command(app, status);
   trireme::add_import_command(app, status);
   trireme::add_completion_commands(app, status);

@@ -1,6 +1,6 @@
 // Every command of README, docs and --help is run, in a folder that holds the files they name, page by page in their order. Only
-// three things differ from what a reader types: training stops after a few steps, models that do not fit here are not trained but
-// checked with --dry-run, and mpirun may share cores.
+// four things differ from what a reader types: training stops after a few steps, models that do not fit here are not trained but
+// checked with --dry-run, mpirun may share cores, and a server takes any port and ends when it has printed its address.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -67,6 +67,19 @@ case "$1 $2 $3 " in
     case " $* " in *" --resume "*) steps=6 ;; *) steps=3 ;; esac
     [ -n "$AS_TYPED" ] || set -- "$@" trainer.max_steps=$steps ;;
 esac
+if [ "$1" = serve ] && [ -z "$AS_TYPED" ]; then
+  words=""
+  while [ $# -gt 0 ]; do
+    if [ "$1" = --port ]; then shift; else words="$words $1"; fi
+    shift
+  done
+  rm -f serve.out
+  TRIREME $words --port 0 > serve.out & server=$!
+  until [ -s serve.out ] || ! kill -0 $server 2> /dev/null; do sleep 0.05; done
+  kill -INT $server 2> /dev/null
+  wait $server
+  exit
+fi
 exec TRIREME "$@"
 )";
 
@@ -90,7 +103,9 @@ class DocumentedCommands : public testing::Test {
     fs::create_directories(home / "build");
     fs::create_directories(workplace_->path() / "bin");
     std::string wrapper(kWrapper);
-    wrapper.replace(wrapper.find("TRIREME"), 7, TRIREME_BINARY);
+    constexpr std::string_view kProgram = "TRIREME ";
+    for (size_t at = wrapper.find(kProgram); at != wrapper.npos; at = wrapper.find(kProgram))
+      wrapper.replace(at, kProgram.size() - 1, TRIREME_BINARY);
     write(workplace_->path() / "bin/trireme", wrapper);
     fs::permissions(workplace_->path() / "bin/trireme", fs::perms::owner_all);
     fs::create_symlink(workplace_->path() / "bin/trireme", home / "build/trireme");

@@ -29,10 +29,19 @@ class BrowserTest : public testing::Test {
   // The page after its script ran, with `then` run behind it. Fails if the console says that a script failed.
   std::string dom_of(const std::string& page, const std::string& then = "", int width = 1280) {
     std::ofstream(page, std::ios::app) << "<script>" << then << "</script>";
+    return dom_at("file://" + page, {.width = width});
+  }
+
+  // The same for a page of a server; `milliseconds` of its time, in which nothing else happens, pass at once.
+  struct Look {
+    int width = 1280, height = 900, milliseconds = 3000;
+  };
+  std::string dom_at(const std::string& address, const Look& look) {
     const std::string command = fmt::format(
-        "timeout 60 {} --headless=new --no-sandbox --disable-gpu --user-data-dir={} --virtual-time-budget=3000 "
-        "--enable-logging=stderr --window-size={},900 --dump-dom file://{} > {} 2> {}",
-        browser_, (folder_ / "profile").string(), width, page, (folder_ / "dom").string(), (folder_ / "console").string());
+        "timeout 60 {} --headless=new --no-sandbox --disable-gpu --user-data-dir={} --virtual-time-budget={} "
+        "--enable-logging=stderr --window-size={},{} --dump-dom '{}' > {} 2> {}",
+        browser_, (folder_ / "profile").string(), look.milliseconds, look.width, look.height, address, (folder_ / "dom").string(),
+        (folder_ / "console").string());
     EXPECT_EQ(std::system(command.c_str()), 0);
     const std::string console = contents("console");
     EXPECT_EQ(console.find("Uncaught"), std::string::npos) << console;
