@@ -97,14 +97,13 @@ class Screen {
 
 void follow(RunWatch& watch, const WatchArguments& arguments, const Terminal& terminal) {
   Screen screen;
+  constexpr int64_t kLooksBetween = 10;  // the age of the last record is shown too
   winsize shown{};
-  while (!is_stopped) {
+  for (int64_t look = 0; !is_stopped; ++look) {
     const bool has_changed = watch.update();
     const winsize size = Screen::size();
     const bool has_another_size = size.ws_col != shown.ws_col || size.ws_row != shown.ws_row;
-    constexpr int kFramesBetween = 10;
-    static int frames = 0;
-    if (has_changed || has_another_size || ++frames % kFramesBetween == 0)
+    if (has_changed || has_another_size || look % kLooksBetween == 0)
       screen.show(watch.frame(size.ws_col, size.ws_row, terminal));
     shown = size;
     if (watch.is_read() && watch.ending()) return;

@@ -13,6 +13,7 @@
 namespace trireme {
 namespace {
 
+constexpr int64_t kMostSteps = int64_t{1} << 53;
 constexpr size_t kReadAtOnce = size_t{2} << 20, kLargestRecord = size_t{16} << 20;
 
 // The series that say when a step was, then those that say how many tokens or samples there had been.
@@ -167,6 +168,8 @@ void RunFeed::absorb() {
   const size_t names_before = window_.series.size();
   for (Series& series : parser_->series.take()) {
     if (!is_used_for_quantities(series.name) && std::ranges::find(kAxisNames, series.name) == kAxisNames.end()) continue;
+    std::erase_if(series.points, [](const Point& point) { return point.step < 0 || point.step >= kMostSteps; });
+    if (series.points.empty()) continue;
     const auto known = std::ranges::find(window_.series, series.name, &Series::name);
     if (known == window_.series.end()) {
       window_.series.push_back(std::move(series));

@@ -143,7 +143,8 @@ std::string RunWatch::progress_line(int columns) const {
   if (!feed_.elapsed().empty()) text += "  so far " + format_duration(feed_.elapsed().back().value);
   const int width = columns - columns_of(text) - 3;
   if (!planned || width < 10) return terminal_line(text, columns) + "\n";
-  const auto filled = static_cast<size_t>(static_cast<int64_t>(width) * std::min(*done, *planned) / *planned);
+  const double share = std::min(static_cast<double>(*done) / static_cast<double>(*planned), 1.0);
+  const auto filled = static_cast<size_t>(width * std::max(share, 0.0));
   return fmt::format("[{}{}] {}\n", std::string(filled, '='), std::string(static_cast<size_t>(width) - filled, ' '), text);
 }
 
