@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "cli/small_run.h"
 #include "report/logs.h"
+#include "support/skip.h"
 
 namespace trireme {
 namespace {
@@ -74,7 +75,7 @@ TEST_F(ServeTest, WatchPrintsOnceWhereThereIsNoTerminal) {
 
 // `script` gives the program a terminal. The run goes on for a moment, then ends.
 TEST_F(ServeTest, WatchFollowsInATerminalUntilTheRunEnds) {
-  if (std::system("command -v script > /dev/null 2>&1") != 0) GTEST_SKIP() << "skip machine: script is not there";
+  if (std::system("command -v script > /dev/null 2>&1") != 0) SKIP_FOR(machine) << "script is not there";
   const std::string log = folder_.write("run/dllogger.json", nemo_log(3));
   const std::string job = folder_.write("run/joblog.log", "STARTED=x\n");
   const std::string command =
