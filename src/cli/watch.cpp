@@ -25,7 +25,7 @@ namespace {
 struct WatchArguments {
   std::string run = "runs";
   bool once = false;
-  double every = 1;
+  double every = 2;
 };
 
 std::atomic<bool> is_stopped = false;
