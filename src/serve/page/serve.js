@@ -115,8 +115,8 @@
           run.trouble = null;
           if (run.progress < 1) queue.push(run);
         } catch (error) {
-          run.trouble = `${Details.nameOf(run)}: ${error.message}`;
-          run.isStale = false;
+          run.trouble = `${Details.nameOf(run)}: ${error.message}`;  // asked for again at the next look
+          run.isStale = true;
         }
         if (now === generation) draw();
       }
