@@ -11,9 +11,8 @@ namespace trireme {
 
 enum class JobStage : uint8_t { data_preparation, training, conversion, evaluation };
 std::string name_of(JobStage stage);  // "data_preparation"
-inline bool has_ranks(JobStage stage) {
-  return stage == JobStage::training || stage == JobStage::evaluation;
-}  // that work together
+// Whether a stage runs as ranks that work together.
+inline bool has_ranks(JobStage stage) { return stage == JobStage::training || stage == JobStage::evaluation; }
 
 struct EnvironmentVariable {
   std::string name, value;

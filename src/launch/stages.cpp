@@ -25,6 +25,7 @@ std::vector<std::string> split_at_commas(const std::vector<std::string>& named) 
     }
   return words;
 }
+
 std::vector<JobStage> stages_of(const std::vector<std::string>& named, const LauncherRequest& launcher) {
   std::vector<std::string> words = split_at_commas(named);
   if (named.empty()) {

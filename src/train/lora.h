@@ -4,8 +4,8 @@
 //
 //   dA = scale B^T dW      dB = scale dW A^T
 //
-// After an update W is made again, in f32 where the weights have f32 masters. What is saved on top of full fine-tuning's state is
-// Adam's moments: two f32 values per trained parameter and one per weight of a target, its W0.
+// After an update W is made again, in f32 where the weights have f32 masters. Adam's moments are those of A and B only; W0 takes
+// memory of its own.
 #pragma once
 
 #include <string>

@@ -62,6 +62,7 @@ if [ "$1" = train ] && [ -z "$AS_TYPED" ]; then
     *) set -- "$@" --dry-run ;;
   esac
 fi
+[ "$1" != finetune ] || [ -n "$AS_TYPED" ] || set -- "$@" trainer.max_steps=3
 case "$1 $2 $3 " in
   "launch local demo "*)
     case " $* " in *" --resume "*) steps=6 ;; *) steps=3 ;; esac
@@ -112,6 +113,7 @@ class DocumentedCommands : public testing::Test {
     fs::create_directory_symlink(fs::path(TRIREME_SOURCE_DIR) / "bench", home / "bench");
     fs::copy(fs::path(TRIREME_SOURCE_DIR) / "tests/evaluate/data", home / "evaluation-data", fs::copy_options::recursive);
     fs::create_directories(home / "other-data");
+    fs::copy(fs::path(TRIREME_SOURCE_DIR) / "tests/train/finetune/chats.jsonl", home / "chats.jsonl");
     for (const char* name : {"README.md", "CMakeLists.txt"}) fs::copy(fs::path(TRIREME_SOURCE_DIR) / name, home / name);
     write_texts(home);
     write_recipes(home);
