@@ -113,7 +113,7 @@ void PeftExport::write(const fs::path& output) const {
   folder.commit();
 }
 
-PeftAdapter::PeftAdapter(const fs::path& folder, const Settings& settings)
+PeftAdapter::PeftAdapter(const fs::path& folder, const Settings& settings, size_t matrices)
     : file_(folder / kWeights), model_(map_tensors(hf_model_of(settings))) {
   for (const char* name : {kConfig, kWeights})
     if (!fs::is_regular_file(folder / name))
@@ -132,10 +132,14 @@ PeftAdapter::PeftAdapter(const fs::path& folder, const Settings& settings)
         folder.string(), number("r"), number("lora_alpha"), lora.adapter_dim, alpha);
   for (const SafetensorsTensor& tensor : read_safetensors_header(File::open(file_), ForeignTypes::accepted).tensors)
     theirs_.emplace(tensor.name, tensor);
+  if (theirs_.size() != 2 * matrices)
+    throw UserError(
+        "model.peft.restore_from_path={}: it has {} tensors, and {} are trained here; model.peft.lora_tuning.target_modules "
+        "must name what it was made for",
+        folder.string(), theirs_.size(), 2 * matrices);
 }
 
 void PeftAdapter::load(std::span<const CheckpointTensor> tensors) const {
-  size_t found = 0;
   for (const CheckpointTensor& wanted : tensors) {
     const bool is_a = wanted.name.ends_with(".a");
     const std::string name = wanted.name.substr(0, wanted.name.size() - 2);
@@ -154,13 +158,7 @@ void PeftAdapter::load(std::span<const CheckpointTensor> tensors) const {
     else
       rearrange_to_ours(rows_of_b(*mapped, wanted.slice.global[1]), values, ours);
     copy_elements(ours.data(), wanted, 0, wanted.slice.count());
-    ++found;
   }
-  if (found != theirs_.size())
-    throw UserError(
-        "model.peft.restore_from_path={}: it has {} tensors, and {} are trained here; model.peft.lora_tuning.target_modules "
-        "must name what it was made for",
-        file_.parent_path().string(), theirs_.size(), found);
 }
 
 }  // namespace trireme

@@ -34,8 +34,8 @@ class PeftExport {
 // A folder that PEFT, or PeftExport, has written.
 class PeftAdapter {
  public:
-  // UserError unless its adapters are those that the model trains, with rank and alpha of its settings.
-  PeftAdapter(const std::filesystem::path& folder, const Settings& settings);
+  // UserError unless it has adapters of so many matrices, with rank and alpha of the settings.
+  PeftAdapter(const std::filesystem::path& folder, const Settings& settings, size_t matrices);
 
   void load(std::span<const CheckpointTensor> tensors) const;
 

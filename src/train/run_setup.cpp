@@ -149,7 +149,7 @@ void RunSetup::open_model_to_restore() {
   restored = open_model_source(model.restore_from_path);
   for (const std::string& line : restored->notes) tell(Severity::warning, line);
   restored->require_same_parameters(model, "model.restore_from_path");
-  if (!model.peft.restore_from_path.empty()) adapter.emplace(model.peft.restore_from_path, settings);
+  if (!model.peft.restore_from_path.empty()) adapter.emplace(model.peft.restore_from_path, settings, lora_targets(model).size());
 }
 
 void RunSetup::start_tuning() const {

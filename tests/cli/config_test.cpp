@@ -141,7 +141,6 @@ TEST(ConfigCommand, MistakesAreOneLineAndStatus2) {
       {"gpt3/126m trainer.precision=16", "trainer.precision=16: fp16 with loss scaling is not supported; use bf16"},
       {"gpt3/126m +model.fsdp_sharding_strategy=hybrid", "model.fsdp_sharding_strategy=hybrid: expected full or grad"},
       {"gpt3/126m +model.num_moe_experts=8", "model.num_moe_experts=8: mixture of experts is not supported; remove it"},
-      {"gpt3/126m '+model.peft={peft_scheme: lora}'", "model.peft={peft_scheme:lora}: PEFT is not supported; remove it"},
       {"gpt3/126m 'model.seed=${model.sed}'", "model.seed=${model.sed}: the recipe has no model.sed"},
       {"gpt3/126m '~model.nothing'", "~model.nothing: the recipe has no model.nothing to remove"},
       {"gpt3/126m batch_size=5 micro_batch_size=125", "they are swapped: use batch_size=125 micro_batch_size=5"},

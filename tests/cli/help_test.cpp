@@ -56,7 +56,7 @@ TEST(Help, SlipsAreAnsweredWithWhatWasMeant) {
     const char *arguments, *answer;
   } cases[] = {
       {"trian demo", "trian is not a command; did you mean train?; see trireme --help"},
-      {"xyzzy", "xyzzy is not a command; there are train, launch, generate"},
+      {"xyzzy", "xyzzy is not a command; there are train, finetune, launch, generate"},
       {"data prepar x", "prepar is not a command; did you mean prepare?; see trireme data --help"},
       {"metrics --jsn", "--jsn is not an option of trireme metrics; did you mean --json?; see trireme metrics --help"},
       {"data prepare x --ouput y", "--ouput is not an option of trireme data prepare; did you mean --output?"},

@@ -96,8 +96,8 @@ class FinetuneMistakes : public FinetuneGolden {
 
 TEST_F(FinetuneMistakes, AreOneLine) {
   refuses("'model.data.data_prefix=[/nowhere.jsonl]'", "/nowhere.jsonl is not a file");
-  refuses("'model.data.prompt_template={input}'", "it must end with the response, {output}");
-  refuses("'model.data.prompt_template={question} {output}'",
+  refuses(R"("model.data.prompt_template='{input}'")", "it must end with the response, {output}");
+  refuses(R"("model.data.prompt_template='{question} {output}'")",
           "line 1: there is no field question, which model.data.prompt_template names; it has input, output");
   refuses("model.encoder_seq_length=12", "tokens, and model.encoder_seq_length=12");
   refuses("model.data.reset_attention_mask=false", "must not see each other");
