@@ -12,9 +12,11 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -68,6 +70,23 @@ int64_t left_in_groups() {
 }
 
 }  // namespace
+
+// The 22nd field of /proc/self/stat is the start, in clock ticks since the machine started. The name before the third field may
+// hold anything.
+double process_age_seconds() {
+  std::ifstream file("/proc/self/stat");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+  std::string skipped;
+  for (int field = 3; field < 22; ++field) fields >> skipped;
+  double started = 0;
+  timespec now{};
+  if (!(fields >> started) || ::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  const double age = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+                     started / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return std::max(age, 0.0);
+}
 
 std::string host_name() {
   char name[256] = {};

@@ -13,6 +13,8 @@ std::string shell_word(std::string_view word);
 // Returns the command line of this process, quoted for a shell; empty if unknown.
 std::string command_line();
 
+double process_age_seconds();  // since this process was started; 0: unknown
+
 std::string host_name();  // "localhost" if unknown
 std::string user_name();  // who runs this process; its number if it has no name
 

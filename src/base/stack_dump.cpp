@@ -60,7 +60,12 @@ StackDump::StackDump(const std::filesystem::path& path) {
   for (const int signal : kSignals) sigaction(signal, &action, nullptr);
 }
 
+void StackDump::request() {
+  if (dump_path.front() != '\0') dump(kSignals[0]);
+}
+
 StackDump::~StackDump() {
+  dump_path.front() = '\0';
   for (const int signal : kSignals) std::signal(signal, SIG_DFL);
 }
 

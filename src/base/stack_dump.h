@@ -11,6 +11,7 @@ class StackDump {
   // Construct on the main thread; only one may exist. The file is created when first needed.
   explicit StackDump(const std::filesystem::path& path);
   ~StackDump();
+  static void request();  // any thread: the main thread dumps its stack, if there is a StackDump
   StackDump(const StackDump&) = delete;
   StackDump& operator=(const StackDump&) = delete;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::array kNames = {"start-up",         "first steps", "step",       "step",      "waiting for data",
                                "first validation", "validation",  "checkpoint", "profiling", "stopping"};
-static_assert(kNames.size() == static_cast<size_t>(RunPhase::stopping) + 1);
+static_assert(kNames.size() == kRunPhases);
 
 }  // namespace
 
@@ -35,6 +36,8 @@ std::string Activity::text() const {
   }
 }
 
+std::string Activity::place() const { return calls > 0 ? fmt::format("{}, collective {}", text(), calls) : text(); }
+
 nlohmann::json json_of(const Activity& activity) {
   return nlohmann::json::array(
       {static_cast<int>(activity.phase), activity.step, activity.micro_batch, activity.calls, activity.waits, activity.still});
@@ -51,6 +54,20 @@ Activity activity_of(const nlohmann::json& json) {
           .still = json.at(5)};
 }
 
+ActivityBoard::ActivityBoard(const Clock& clock, double age) : clock_(clock), started_at_(clock.seconds() - age) {}
+
+const ActivityBoard::PhaseTimes& ActivityBoard::times() {
+  const int64_t now = std::llround((clock_.seconds() - started_at_) * 1e6);
+  times_[static_cast<size_t>(phase_.load())] += now - counted_;
+  counted_ = now;
+  return times_;
+}
+
+void ActivityBoard::enter(RunPhase phase) {
+  times();
+  phase_ = phase;
+}
+
 void ActivityBoard::begin_step(int64_t steps_done, RunPhase kind) {
   const double now = clock_.seconds();
   if (step_ >= 0) {
@@ -61,7 +78,7 @@ void ActivityBoard::begin_step(int64_t steps_done, RunPhase kind) {
   if (timed_ >= kFirstSteps) median_ = median(std::span(seconds_).first(static_cast<size_t>(std::min(timed_, kWindow))));
   step_ = steps_done;
   micro_batch_ = -1;
-  phase_ = timed_ < kFirstSteps ? RunPhase::first_steps : kind;
+  enter(timed_ < kFirstSteps ? RunPhase::first_steps : kind);
 }
 
 Activity ActivityBoard::seen() const {

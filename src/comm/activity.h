@@ -25,6 +25,7 @@ enum class RunPhase : uint8_t {
   profiling,
   stopping
 };
+inline constexpr size_t kRunPhases = static_cast<size_t>(RunPhase::stopping) + 1;
 const char* name_of(RunPhase phase);
 
 struct Activity {
@@ -38,7 +39,8 @@ struct Activity {
   bool has_moved_since(const Activity& earlier) const {
     return phase != earlier.phase || step != earlier.step || micro_batch != earlier.micro_batch || calls != earlier.calls;
   }
-  std::string text() const;  // "step 17, micro-batch 3", "validation after step 100"
+  std::string text() const;   // "step 17, micro-batch 3", "validation after step 100"
+  std::string place() const;  // the same with the collectives: "step 17, micro-batch 3, collective 5120"
 };
 
 nlohmann::json json_of(const Activity& activity);
@@ -47,16 +49,20 @@ Activity activity_of(const nlohmann::json& json);
 // Written by the thread that trains, read by the control plane. A write costs less than a microsecond.
 class ActivityBoard {
  public:
-  explicit ActivityBoard(const Clock& clock = system_clock()) : clock_(clock) {}
+  // `age`: seconds that the process has already run; they count as start-up.
+  explicit ActivityBoard(const Clock& clock = system_clock(), double age = 0);
   ActivityBoard(const ActivityBoard&) = delete;
   ActivityBoard& operator=(const ActivityBoard&) = delete;
 
   void begin_step(int64_t steps_done, RunPhase kind = RunPhase::step);  // or device_step
   void begin_micro_batch(int64_t micro_batch) { micro_batch_ = micro_batch; }
-  void enter(RunPhase phase) { phase_ = phase; }
+  void enter(RunPhase phase);
 
   RunPhase phase() const { return phase_; }
   Activity seen() const;
+  // Microseconds since the process began, by phase: each is counted once. Only for the thread that trains.
+  using PhaseTimes = std::array<int64_t, kRunPhases>;
+  const PhaseTimes& times();
   double median_step_seconds() const { return median_; }  // of the last steps; 0 before kFirstSteps are done
 
   // Steps of this process that may tune or compile.
@@ -72,6 +78,9 @@ class ActivityBoard {
   std::array<double, kWindow> seconds_{};  // of the last steps, as a ring
   int64_t timed_ = 0;
   double begun_at_ = 0;
+  PhaseTimes times_{};
+  double started_at_;    // of the process, on the clock
+  int64_t counted_ = 0;  // microseconds since then that are in times_
 };
 
 // A phase as long as this object exists; then the one before again.

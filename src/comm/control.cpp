@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kTurn{100};  // how often the thread checks 
 constexpr seconds kBeatEvery{1};
 constexpr seconds kSilent{3};        // silence longer than this is reported
 constexpr seconds kGraceToLeave{5};  // after the job has ended
-constexpr seconds kTimeToSpeak{1};   // for rank 1 if rank 0 is gone
+constexpr seconds kTimeToSpeak{1};   // for the deputy if rank 0 is gone
 constexpr const char* kAnswer = "missing";
 constexpr const char* kTimes = "times";  // rank 0's clock, and this rank's when the answer came
 
@@ -36,7 +36,9 @@ constexpr seconds kPause{2};
 
 double steady_seconds() { return system_clock().seconds(); }
 
-std::string end_text(const JobEnd& end) { return fmt::format("{} {}", end.status, end.line); }
+std::string end_text(const JobEnd& end) {
+  return fmt::format("{} {} {} {} {}", end.status, end.rank, end.unnoticed, end.is_hang ? 1 : 0, end.line);
+}
 
 // Counts a wait as long as it lasts.
 class CountedWait {
@@ -55,8 +57,19 @@ class CountedWait {
 };
 
 JobEnd end_from(const std::string& text) {
-  const size_t space = text.find(' ');
-  return {.status = std::atoi(text.c_str()), .line = space == std::string::npos ? "" : text.substr(space + 1)};
+  std::istringstream words(text);
+  JobEnd end;
+  words >> end.status >> end.rank >> end.unnoticed >> end.is_hang;
+  words.get();
+  std::getline(words, end.line, '\0');
+  return end;
+}
+
+// The first rank on another machine than rank 0, so that the loss of that machine is not a special case.
+int deputy_of(const std::vector<RankPlace>& places) {
+  for (size_t rank = 1; rank < places.size(); ++rank)
+    if (places[rank].host != places[0].host) return static_cast<int>(rank);
+  return places.size() > 1 ? 1 : 0;
 }
 
 }  // namespace
@@ -75,6 +88,7 @@ Control::Control(Company company, LastResort last_resort)
     peers_[other]->connection = std::move(company.connections[other]);
     peers_[other]->heard = Clock::now();
   }
+  deputy_ = deputy_of(places_);
   if (size() > 1) thread_ = start_thread([this] { run(); });
 }
 
@@ -163,12 +177,16 @@ void Control::judge() {
   for (const HangFinding& finding : findings) {
     const std::string name = finding.rank == kWholeJob ? "the job" : name_of(finding.rank);
     if (finding.kind == HangFinding::Kind::hangs) {
-      const JobEnd end{.status = kFailed, .line = fmt::format("{} hangs: {}", name, finding.text)};
+      const JobEnd end{.status = kFailed,
+                       .line = fmt::format("{} hangs: {}", name, finding.text),
+                       .rank = finding.rank,
+                       .unnoticed = finding.seconds,
+                       .is_hang = true};
       if (rank_ != 0) note_silent_rank_0();
-      if (declare(end)) say(end.line);
+      if (declare(end)) say(end);
       return;
     }
-    if (rank_ > 1) continue;
+    if (rank_ != 0 && rank_ != deputy_) continue;
     const std::string deadline =
         finding.seconds_left > 0 ? fmt::format("; the job ends if this lasts another {:.0f} s", finding.seconds_left) : "";
     fmt::print(stderr, "{} {}: {}{}\n", name, finding.kind == HangFinding::Kind::lags ? "lags" : "continues", finding.text,
@@ -191,7 +209,25 @@ void Control::ask_watch() {
   if (!end) return;
   set_watch({});
   if (rank_ != 0) return send(0, kFailure, end_text(*end));
-  if (declare(*end)) say(end->line);
+  if (declare(*end)) say(*end);
+}
+
+void Control::set_end_report(EndReport report) {
+  const std::lock_guard lock(mutex_);
+  report_ = std::move(report);
+}
+
+std::vector<RankSeen> Control::seen() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RankSeen> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto& found = peers_.empty() ? nullptr : peers_[static_cast<size_t>(rank)].get();
+    ranks.push_back({.name = name_of(rank),
+                     .activity = rank == rank_ && size() == 1 ? board_.seen() : watch_ranks_.of(rank),
+                     .silence = rank == rank_ ? 0 : watch_ranks_.silence_of(rank, steady_seconds()),
+                     .is_gone = found != nullptr && found->lost});
+  }
+  return ranks;
 }
 
 void Control::set_watch(std::function<std::optional<JobEnd>()> watch) {
@@ -224,6 +260,9 @@ void Control::handle(int from, const TcpMessage& message) {
     case kBeat: {
       const json in = parse_json(message.text);
       watch_ranks_.hear(from, activity_of(in.at("activity")), steady_seconds());
+      if (in.contains("others"))
+        for (const json& other : in.at("others"))
+          watch_ranks_.hear(other.at(0), activity_of(other.at(1)), steady_seconds() - other.at(2).get<double>());
       std::vector<CallCount>& calls = peer(from).calls;
       calls.clear();
       for (const json& call : in.at("calls")) calls.push_back({.group = call[0], .stream = call[1], .count = call[2]});
@@ -238,6 +277,7 @@ void Control::handle(int from, const TcpMessage& message) {
     case kFailure: {
       JobEnd end = end_from(message.text);
       end.line = fmt::format("{}: {}", name_of(from), end.line);
+      end.rank = from;
       lock.unlock();
       declare(end);
       return;
@@ -274,17 +314,21 @@ void Control::handle(int from, const TcpMessage& message) {
 // A connection that closes without a goodbye means that its process died.
 void Control::lose(int rank) {
   int64_t step = board_.seen().step;
+  double silence = 0;
   {
     const std::lock_guard lock(mutex_);
     if (peer(rank).left || peer(rank).lost) return;
+    silence = watch_ranks_.silence_of(rank, steady_seconds());
     peer(rank).lost = true;
     watch_ranks_.leave_out(rank);
     step = std::max(step, watch_ranks_.of(rank).step);
     changed_.notify_all();
   }
   const std::string when = step < 0 ? "before the first step" : fmt::format("in step {}", step + 1);
-  const std::string line = fmt::format("{} died {}", name_of(rank), when);
-  if (declare({.status = kFailed, .line = line})) say(line);
+  JobEnd end{.status = kFailed, .line = fmt::format("{} died {}", name_of(rank), when), .rank = rank};
+  // A process that was killed because it was stopped.
+  if (silence > 2 * RankWatch::kBeatSeconds) end.unnoticed = silence;
+  if (declare(end)) say(end);
 }
 
 void Control::send(int to, uint8_t kind, const std::string& text) {
@@ -293,16 +337,25 @@ void Control::send(int to, uint8_t kind, const std::string& text) {
 }
 
 void Control::send_beats() {
-  json calls = json::array();
-  json activity;
-  {
-    const std::lock_guard lock(mutex_);
-    activity = json_of(watch_ranks_.of(rank_));
-    if (rank_ != 0)
-      for (const CallCount& call : own_.calls) calls.push_back({call.group, call.stream, call.count});
+  std::string text;
+  for (const int other : living()) {
+    if (text.empty() || other == deputy_) text = beat_for(other);
+    send(other, kBeat, text);
+    if (other == deputy_) text.clear();
   }
-  const std::string text = json_text(json{{"activity", std::move(activity)}, {"calls", std::move(calls)}}, kOneLine);
-  for (const int other : living()) send(other, kBeat, text);
+}
+
+// The deputy also hears of all others.
+std::string Control::beat_for(int other) const {
+  const std::lock_guard lock(mutex_);
+  json beat{{"activity", json_of(watch_ranks_.of(rank_))}, {"calls", json::array()}};
+  if (rank_ != 0)
+    for (const CallCount& call : own_.calls) beat["calls"].push_back({call.group, call.stream, call.count});
+  if (rank_ == 0 && other == deputy_)
+    for (int rank = 1; rank < size(); ++rank)
+      if (rank != deputy_)
+        beat["others"].push_back({rank, json_of(watch_ranks_.of(rank)), watch_ranks_.silence_of(rank, steady_seconds())});
+  return json_text(beat, kOneLine);
 }
 
 // ------------------------------------------------------------------------------------------------------------------- mail
@@ -414,12 +467,14 @@ std::string Control::missing_text(const std::vector<int>& ranks, const CallCount
 
 bool Control::declare(const JobEnd& end) {
   std::function<void(const JobEnd&)> on_end;
+  std::function<void()> hangs;
   {
     const std::lock_guard lock(mutex_);
     if (end_) return false;
     end_ = end;
     ended_at_ = Clock::now();
     on_end = on_end_;
+    hangs = report_.hangs;
     changed_.notify_all();
   }
   if (rank_ == 0)
@@ -430,6 +485,7 @@ bool Control::declare(const JobEnd& end) {
     changed_.notify_all();
   }
   if (on_end) on_end(end);
+  if (end.is_hang && end.rank == rank_ && hangs) hangs();
   return true;
 }
 
@@ -467,25 +523,32 @@ JobEnd Control::settle(const JobEnd& mine, bool is_own) {
 bool Control::speaks() const {
   const std::lock_guard lock(mutex_);
   if (rank_ == 0) return Clock::now() >= quiet_until_;
-  return rank_ == 1 && !told_by_rank_0_ && (peers_[0]->lost || rank_0_silent_);
+  return rank_ == deputy_ && !told_by_rank_0_ && (peers_[0]->lost || rank_0_silent_);
 }
 
-void Control::say(const std::string& line) {
+// Printed before the report is written, whose disk may hang. A second caller waits for the first, because it exits after that.
+void Control::say(const JobEnd& end) {
   if (!speaks()) return;
+  constexpr seconds kLongestReport{2};
+  const std::unique_lock speaking(speaking_, kLongestReport);
+  EndReport report;
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(has_spoken_, true)) return;
+    if (end.status == kFailed) report = report_;
   }
-  fmt::print(stderr, "trireme: {}\n", line);
+  fmt::print(stderr, "trireme: {}{}\n", end.line, report.place.empty() ? "" : "; " + report.place);
+  std::fflush(stderr);
+  if (report.write) report.write(end);
 }
 
 void Control::wait_for_speaker() {
   if (speaks()) return;
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kGraceToLeave, [&] { return peer(0).lost || peer(0).left; });
-  const bool rank_1_speaks = peer(0).lost && !told_by_rank_0_;
+  const bool deputy_speaks = peer(0).lost && !told_by_rank_0_;
   lock.unlock();
-  if (rank_1_speaks) std::this_thread::sleep_for(kTimeToSpeak);
+  if (deputy_speaks) std::this_thread::sleep_for(kTimeToSpeak);
 }
 
 void Control::exit_if_overdue() {
@@ -498,7 +561,7 @@ void Control::exit_if_overdue() {
     if (last_resort_ == LastResort::none || !end_ || Clock::now() < ended_at_ + grace) return;
     end = *end_;
   }
-  say(end.line);
+  say(end);
   std::fflush(nullptr);
   std::_Exit(end.status);
 }

@@ -9,6 +9,9 @@
 //   a rank dies    its connection closes. Rank 0 prints that at once, because the launcher may give the others only a second, and
 //                  tells the others. All ranks leave with the same line.
 //   a rank fails   it tells rank 0, which tells the others. Of several failures the first counts.
+//
+// If rank 0 is gone, its deputy speaks: the first rank on another machine, or rank 1. Rank 0 tells it every second where all
+// ranks are.
 #pragma once
 
 #include <atomic>
@@ -22,11 +25,28 @@
 #include <optional>
 #include <thread>
 
+#include "base/process.h"
 #include "comm/call_count.h"
 #include "comm/meeting.h"
 #include "comm/rank_watch.h"
 
 namespace trireme {
+
+// What is known of a rank, for the post-mortem of a job.
+struct RankSeen {
+  std::string name;  // "rank 3 (node7, process 4711)"
+  Activity activity;
+  double silence = 0;  // seconds since its last heartbeat
+  bool is_gone = false;
+};
+
+// How a failed job is reported. `place` is added to the line that is printed; then `write` is called, on the rank that speaks.
+// `hangs` is called on a rank that the job ends for because it hangs.
+struct EndReport {
+  std::string place;  // "post-mortem: runs/demo/post-mortem-2.txt"
+  std::function<void(const JobEnd&)> write;
+  std::function<void()> hangs;
+};
 
 // Whether the process exits by force some seconds after the end of the job, in case the computing thread does not notice it.
 enum class LastResort : uint8_t { none, exit_process };
@@ -68,6 +88,9 @@ class Control {
   // This object's thread calls `watch` several times per second until it returns a value. That value ends the job on all ranks.
   void set_watch(std::function<std::optional<JobEnd>()> watch);
 
+  void set_end_report(EndReport report);
+  std::vector<RankSeen> seen() const;  // by rank; on other ranks than 0 and its deputy only of rank 0 and itself
+
   // Names those of `ranks` that have begun fewer calls than `call` says: "rank 2 (node7, process 4711) did not arrive".
   std::string missing_text(const std::vector<int>& ranks, const CallCount& call);
 
@@ -76,9 +99,9 @@ class Control {
   // Reports that this rank cannot continue. Returns what all ranks leave with: `mine`, or an earlier end. `is_own` is false for a
   // failure that may be a consequence of another rank's.
   JobEnd settle(const JobEnd& mine, bool is_own);
-  bool speaks() const;                // whether this rank prints why the job ends
-  void say(const std::string& line);  // prints why the job ends, once, if this rank speaks()
-  void wait_for_speaker();            // returns when the rank that speaks has left, or after some seconds
+  bool speaks() const;          // whether this rank prints why the job ends
+  void say(const JobEnd& end);  // prints and reports why the job ends, once, if this rank speaks()
+  void wait_for_speaker();      // returns when the rank that speaks has left, or after some seconds
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -96,6 +119,7 @@ class Control {
   void lose(int rank);
   void send(int to, uint8_t kind, const std::string& text);
   void send_beats();
+  std::string beat_for(int other) const;
   void ask_watch();
   void observe();
   void judge();
@@ -112,11 +136,14 @@ class Control {
 
   int rank_ = 0;
   std::vector<RankPlace> places_;
+  int deputy_ = 0;  // speaks if rank 0 is gone
   LastResort last_resort_ = LastResort::none;
-  ActivityBoard board_;
+  ActivityBoard board_{system_clock(), process_age_seconds()};
   const std::thread::id owner_ = std::this_thread::get_id();
   std::atomic<int> owner_waits_ = 0;          // for mail
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank: all others on rank 0, and rank 0 on the others
+
+  std::timed_mutex speaking_;
 
   mutable std::mutex mutex_;  // guards all below, and what peers have sent
   std::condition_variable changed_;
@@ -128,6 +155,7 @@ class Control {
   bool told_by_rank_0_ = false;  // rank 0 has told why the job ends, so rank 0 prints it
   bool rank_0_silent_ = false;   // rank 0 did not answer when this rank reported a failure
   bool has_spoken_ = false;
+  EndReport report_;
   std::function<Communication()> communication_;
   Communication own_;  // when it was last asked
   RankWatch watch_ranks_;

@@ -23,6 +23,11 @@ struct JobEnd {
   int status = kFailed;
   std::string line;
   bool is_said = false;  // rank 0 prints the line
+  int rank = kNoRank;    // whose failure it is
+  double unnoticed = 0;  // seconds from the last sign of progress of that rank until the job ended
+  bool is_hang = false;
+
+  static constexpr int kNoRank = -1;
 };
 
 // Thrown by every wait for another rank once the job has ended. The caller cannot continue.

@@ -26,6 +26,19 @@ class Patience {
   int tries_ = 0;
 };
 
+// Adds the seconds until its end to `sum`, which only one thread changes.
+class TimedWait {
+ public:
+  explicit TimedWait(std::atomic<double>& sum) : sum_(sum) {}
+  ~TimedWait() { sum_ = sum_ + watch_.seconds(); }
+  TimedWait(const TimedWait&) = delete;
+  TimedWait& operator=(const TimedWait&) = delete;
+
+ private:
+  std::atomic<double>& sum_;
+  Stopwatch watch_;
+};
+
 }  // namespace
 
 Progress::Progress(Options options) : options_(options), random_(options.seed), thread_(start_thread([this] { run(); })) {}
@@ -72,6 +85,7 @@ void Progress::note_time(Stream stream, double* seconds) {
 }
 
 void Progress::collect_times() {
+  const TimedWait timed(waited_);
   std::unique_lock lock(mutex_);
   if (!moved_.wait_for(lock, timeout_, [&] { return error_ || times_awaited_ == 0; }))
     fail_with(std::make_exception_ptr(Failure("waited {} s for the times of calls between ranks", timeout_.count())));
@@ -84,6 +98,7 @@ bool Progress::reached(const Event& event) const {
 }
 
 void Progress::synchronize(const Event& event) {
+  const TimedWait timed(waited_);
   std::unique_lock lock(mutex_);
   const auto arrived = [&] { return error_ || is_reached(event); };
   awaited_ = event;

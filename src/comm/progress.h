@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -90,8 +91,9 @@ class Progress final : public HostStreams {
   // Names the ranks that have begun fewer calls, for the message of a timeout.
   using MissingText = std::function<std::string(const std::vector<int>&, const CallCount&)>;
   void set_missing_text(MissingText missing);
-  std::vector<CallCount> begun() const;  // calls begun so far, by group and stream
-  bool waits() const;                    // whether a thread waits in synchronize(), for what has not happened yet
+  std::vector<CallCount> begun() const;              // calls begun so far, by group and stream
+  bool waits() const;                                // whether a thread waits in synchronize(), for what has not happened yet
+  double waited_seconds() const { return waited_; }  // in synchronize() and collect_times() so far
   // Counts a call made outside this object; returns its sequence number within (group, stream).
   uint64_t count_call(int group, Stream stream);
   // Names those of `ranks` that have begun fewer than `number` calls of the group on the stream; empty if that is unknown.
@@ -134,6 +136,7 @@ class Progress final : public HostStreams {
   mutable std::mutex mutex_;
   std::chrono::seconds timeout_ = options_.timeout;
   MissingText missing_text_;
+  std::atomic<double> waited_ = 0;
   std::map<std::pair<int, int>, uint64_t> begun_;  // by group and stream
   std::condition_variable work_, moved_;
   std::array<Queue, kStreams> queues_;

@@ -61,11 +61,11 @@ std::optional<RankWatch::Trouble> RankWatch::trouble_of(int rank, double now, do
     const bool is_stopped = answers(rank);
     return Trouble{.seconds = silence,
                    .limit = is_stopped ? 2 * patience : std::max(2 * patience, kUnreachable),
-                   .text = fmt::format("{}, silent for {:.0f} s: {}", activity.text(), silence,
+                   .text = fmt::format("{}, silent for {:.0f} s: {}", activity.place(), silence,
                                        is_stopped ? "its process is stopped" : "its machine does not answer")};
   }
   if (rank_ != 0 || activity.waits || activity.still < patience - kBeatSeconds) return std::nullopt;
-  const std::string text = fmt::format("{}, no progress for {:.0f} s", activity.text(), activity.still + silence);
+  const std::string text = fmt::format("{}, no progress for {:.0f} s", activity.place(), activity.still + silence);
   if (is_judged(activity.phase)) return Trouble{.seconds = activity.still, .limit = 2 * patience - kBeatSeconds, .text = text};
   if (activity.phase == RunPhase::data) return Trouble{.seconds = activity.still, .limit = 0, .text = text};
   return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<RankWatch::Trouble> RankWatch::trouble_of_all(double now, double p
   return Trouble{.seconds = still,
                  .limit = 2 * patience - kBeatSeconds,
                  .text = fmt::format("{}: no rank has made progress for {:.0f} s, all wait for others or for their devices",
-                                     ranks_.front().activity.text(), still)};
+                                     ranks_.front().activity.place(), still)};
 }
 
 void RankWatch::report(const std::optional<Trouble>& trouble, int rank, bool& is_named, std::vector<HangFinding>& found) const {

@@ -93,7 +93,7 @@ void World::leave(const std::exception& error) {
   const auto* known = dynamic_cast<const JobEnded*>(&error);
   const JobEnd mine = known != nullptr ? known->end : JobEnd{.status = is_users ? kUserError : kFailed, .line = line_of(error)};
   const JobEnd end = control_->settle(mine, is_users);
-  if (!end.is_said) control_->say(end.line);
+  if (!end.is_said) control_->say(end);
   std::fflush(nullptr);
   control_->wait_for_speaker();
   // A normal exit would run MPI's finalization, which waits for ranks that may be gone.

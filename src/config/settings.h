@@ -57,6 +57,8 @@ struct TrainerSettings {  // trainer.*
   int64_t threads = 0;       // ours: CPU threads per rank; 0: its cores, shared with the other ranks of the machine
   int64_t rank_timeout = 0;  // ours: seconds that a rank waits for others; 0: ranks that hang are found by their progress
 
+  int64_t replica_check_interval = 1000;  // ours: steps between checks that data parallel ranks have equal weights; 0: none
+
   // The longest wait for another rank. Without rank_timeout it is for what progress does not show.
   int64_t longest_rank_wait() const { return rank_timeout > 0 ? rank_timeout : 600; }
 };
@@ -66,6 +68,7 @@ struct CheckpointSettings {         // exp_manager.checkpoint_callback_params.*
   int64_t save_top_k = 1;           // best by validation loss; -1: all are kept
   BestCheckpoint mode = BestCheckpoint::lowest_loss;
   int64_t keep_last = 2;  // ours: most recent ones kept
+  std::string local_dir;  // ours: a folder of each machine that is written first; empty: none
 };
 
 struct ExpManagerSettings {      // exp_manager.*

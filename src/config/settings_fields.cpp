@@ -64,6 +64,9 @@ std::vector<Row<TrainerSettings>> trainer_rows() {
       integer("threads", &S::threads, {0, 1 << 16}, "CPU threads of a rank; 0: all it may use, shared with the ranks beside it"),
       integer("rank_timeout", &S::rank_timeout, {0, 1 << 20, 0},
               "seconds that a rank waits for others before the job fails; null: a rank that hangs is found by its progress"),
+      integer("replica_check_interval", &S::replica_check_interval, kStepsOrNull,
+              "steps between checks that data parallel ranks have equal weights, which are also made before every checkpoint; "
+              "null: no checks"),
   };
 }
 
@@ -75,6 +78,9 @@ std::vector<Row<CheckpointSettings>> checkpoint_rows() {
       choice("mode", &S::mode, {{"min", BestCheckpoint::lowest_loss}, {"max", BestCheckpoint::highest_loss}},
              "whether the best validation loss is the lowest"),
       integer("keep_last", &S::keep_last, {1, kMaxSteps}, "most recent checkpoints kept"),
+      text("local_dir", &S::local_dir, "",
+           "folder on each machine, such as /dev/shm/checkpoints or a local disk, to which checkpoints go first; they are copied "
+           "to the run's folder while training continues; null: straight to the run's folder"),
   };
 }
 

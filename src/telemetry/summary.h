@@ -13,8 +13,10 @@
 
 #include "base/clock.h"
 #include "telemetry/flops.h"
+#include "telemetry/goodput.h"
 #include "telemetry/step_prediction.h"
 #include "telemetry/step_record.h"
+#include "telemetry/stragglers.h"
 
 namespace trireme {
 
@@ -23,6 +25,17 @@ const char* name_of(LeftOut reason);  // "skipped", "profiled", "warm-up", "afte
 
 struct Place {
   std::string label, path;
+};
+
+struct StragglerNote {
+  int64_t step = 0;
+  StragglerFinding finding;
+};
+
+struct SaveTimes {
+  int64_t count = 0;
+  double exposed_seconds = 0;  // that the saves delayed training
+  double most_exposed_seconds = 0;
 };
 
 struct RankEnd {
@@ -38,6 +51,9 @@ struct RunEnd {
   std::vector<Place> places;     // checkpoint, logs, ...
   std::string next_command;      // the suggested next command
   std::optional<StepPrediction> prediction = {};
+  std::optional<RunTime> time = {};  // of all attempts
+  std::vector<StragglerNote> stragglers = {};
+  SaveTimes saves = {};
 };
 
 struct Summary {

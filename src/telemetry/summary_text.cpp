@@ -68,6 +68,38 @@ std::string memory_text(const Summary& summary) {
   return fmt::format("announced {}, measured peak {}", amount(summary.end.memory_announced), amount(summary.most_memory()));
 }
 
+std::string saves_text(const SaveTimes& saves) {
+  if (saves.count == 0) return "";
+  return fmt::format("; a checkpoint delays training by {}, {} at most",
+                     format_seconds(saves.exposed_seconds / static_cast<double>(saves.count)),
+                     format_seconds(saves.most_exposed_seconds));
+}
+
+// Ranks that were slow when the run ended.
+std::string slow_text(const std::vector<StragglerNote>& notes) {
+  std::string text;
+  for (size_t i = 0; i < notes.size(); ++i) {
+    const StragglerFinding& finding = notes[i].finding;
+    const auto is_later = [&](const StragglerNote& note) { return note.finding.rank == finding.rank; };
+    if (std::any_of(notes.begin() + static_cast<std::ptrdiff_t>(i) + 1, notes.end(), is_later)) continue;
+    if (finding.kind == StragglerFinding::Kind::recovered) continue;
+    text += fmt::format("{}rank {} since step {}: {:.0f}% more compute than its peers, {:.0f}% of every step",
+                        text.empty() ? "" : "; ", finding.rank, notes[i].step, finding.excess * 100, finding.cost * 100);
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const StragglerNote& note) {
+  const StragglerFinding& finding = note.finding;
+  return {{"step", note.step},
+          {"rank", finding.rank},
+          {"slow", finding.kind == StragglerFinding::Kind::slow},
+          {"compute_seconds", finding.seconds},
+          {"peer_compute_seconds", finding.peer_seconds},
+          {"excess", finding.excess},
+          {"cost", finding.cost}};
+}
+
 std::string places_text(const RunEnd& end) {
   std::string text;
   for (const Place& place : end.places) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", place.label, place.path);
@@ -86,6 +118,8 @@ std::string Summary::text() const {
   if (averaged > 0) line("rates", rates_text(*this));
   if (end.prediction) line("plan", end.prediction->text(averaged > 0 ? median_seconds : 0));
   if (end.memory_announced > 0 || most_memory() > 0) line("memory", memory_text(*this));
+  if (end.time) line("time", end.time->text() + saves_text(end.saves));
+  line("slow", slow_text(end.stragglers));
   line("files", places_text(end));
   line("next", end.next_command);
   return text;
@@ -132,6 +166,12 @@ nlohmann::ordered_json Summary::json() const {
   json["peak_name"] = rates.peak.name;
 
   if (end.prediction) json["plan"] = end.prediction->json(averaged > 0 ? median_seconds : 0);
+  if (end.time) json["time"] = end.time->json();
+  json["checkpoints"] = {{"saved", end.saves.count},
+                         {"exposed_seconds", end.saves.exposed_seconds},
+                         {"most_exposed_seconds", end.saves.most_exposed_seconds}};
+  json["stragglers"] = nlohmann::ordered_json::array();
+  for (const StragglerNote& note : end.stragglers) json["stragglers"].push_back(json_of(note));
   json["memory_announced_bytes"] = end.memory_announced;
   json["memory_measured_bytes"] = most_memory();
   json["places"] = nlohmann::ordered_json::object();

@@ -11,9 +11,11 @@
 namespace trireme {
 
 struct StepVote {
-  int64_t targets = 0;       // unmasked, of the samples that this rank counts
-  int signal = 0;            // the number of the signal that asked it to stop; 0: none
-  bool out_of_time = false;  // trainer.max_time is over
+  int64_t targets = 0;         // unmasked, of the samples that this rank counts
+  int signal = 0;              // the number of the signal that asked it to stop; 0: none
+  bool out_of_time = false;    // trainer.max_time is over
+  double compute_seconds = 0;  // of the last step, without waits; 0: not known
+  uint32_t checksum = 0;       // of the weights, where replicas are compared
   bool operator==(const StepVote&) const = default;
 };
 

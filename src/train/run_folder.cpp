@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "telemetry/goodput.h"
 #include "train/checkpoint/folder.h"
 
 namespace trireme {
@@ -77,12 +78,15 @@ bool is_archive(const std::string& name) {
   return name.starts_with(kPrefix) && name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
 }
 
+bool is_of_all_attempts(const std::string& name) { return name == kGoodputName || name.starts_with(kPostMortemPrefix); }
+
 void archive_earlier_run(const fs::path& folder) {
   fs::path archive;
   for (int i = 0; archive.empty() || fs::exists(archive); ++i) archive = folder / fmt::format("run_{}", i);
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (const std::string name = entry.path().filename().string(); name != ".lock" && name != "checkpoints" && !is_archive(name))
+    if (const std::string name = entry.path().filename().string();
+        name != ".lock" && name != "checkpoints" && !is_archive(name) && !is_of_all_attempts(name))
       files.push_back(entry.path());
   std::error_code error;
   create_folders(archive);

@@ -13,6 +13,8 @@ namespace trireme {
 
 enum class Resume : uint8_t { no, yes };
 
+inline constexpr const char* kPostMortemPrefix = "post-mortem-";
+
 class RunFolder {
  public:
   // exp_manager.explicit_log_dir, or exp_dir/name/version, or without a version a folder of exp_dir/name: a new one, named by the

@@ -18,6 +18,7 @@
 #include "telemetry/mllog.h"
 #include "train/run_files.h"
 #include "train/run_state.h"
+#include "train/run_watch.h"
 
 namespace trireme {
 namespace {
@@ -147,11 +148,12 @@ void RunLogs::gather_ranks(RunEnd& end) const {
   }
 }
 
-RunEnd RunLogs::run_end(RunOutcome outcome, const RunState& state) const {
+RunEnd RunLogs::run_end(RunOutcome outcome, const RunState& state, RunWatch& watch) const {
   const ExpManagerSettings& logs = setup_.settings.exp_manager;
   RunEnd end{.ranks = {}, .places = {}, .next_command = next_command(outcome, state)};
   end.prediction = setup_.prediction;
   gather_ranks(end);
+  watch.add_to(end);
   end.places.push_back({"run", setup_.folder.path().string()});
   if (setup_.request.purpose == RunPurpose::benchmark)
     end.places.push_back({"report", setup_.folder.file("benchmark.json").string()});
@@ -199,8 +201,8 @@ void RunLogs::report(const Summary& summary) {
     fmt::print("{}", fitted(summary.text(), 8));
 }
 
-Summary RunLogs::summarise(RunOutcome outcome, const RunState& state) {
-  Summary summary = summary_->summary(run_end(outcome, state));
+Summary RunLogs::summarise(RunOutcome outcome, const RunState& state, RunWatch& watch) {
+  Summary summary = summary_->summary(run_end(outcome, state, watch));
   if (tensorboard_ != nullptr && setup_.settings.exp_manager.log_tflops_per_sec_per_gpu && summary.averaged > 0) {
     // The first is the name of older versions of NeMo, the other two are those of newer ones.
     const int64_t last_step = state.step - 1;
@@ -208,6 +210,8 @@ Summary RunLogs::summarise(RunOutcome outcome, const RunState& state) {
     tensorboard_->scalar("TFLOPS_per_GPU", summary.tflops_per_device, last_step);
     tensorboard_->scalar("TFLOPS", summary.tflops_per_device * static_cast<double>(setup_.rates.devices), last_step);
   }
+  if (tensorboard_ != nullptr && summary.end.time)
+    tensorboard_->scalar("goodput", summary.end.time->share(TimeUse::step), state.step - 1);
   return summary;
 }
 

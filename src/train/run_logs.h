@@ -15,6 +15,7 @@
 
 namespace trireme {
 
+class RunWatch;
 struct RunState;
 
 class RunLogs {
@@ -31,7 +32,7 @@ class RunLogs {
   void close(const RunEnding& ending);  // once; later calls do nothing
 
   // Of the steps of all ranks, which call this together. Its rates go to TensorBoard.
-  Summary summarise(RunOutcome outcome, const RunState& state);
+  Summary summarise(RunOutcome outcome, const RunState& state, RunWatch& watch);
   void report(const Summary& summary);  // on stdout and in the folder
 
  private:
@@ -39,7 +40,7 @@ class RunLogs {
   void add_run_logs(int64_t first_step, const Notify& notify);
   std::string next_command(RunOutcome outcome, const RunState& state) const;
   void gather_ranks(RunEnd& end) const;
-  RunEnd run_end(RunOutcome outcome, const RunState& state) const;
+  RunEnd run_end(RunOutcome outcome, const RunState& state, RunWatch& watch) const;
   BenchmarkFacts benchmark_facts() const;
 
   const RunSetup& setup_;

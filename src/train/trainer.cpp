@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/build_info.h"
+#include "base/exit_status.h"
 #include "base/process.h"
 #include "comm/control.h"
 #include "train/announcement.h"
@@ -33,7 +34,9 @@ RunOutcome Trainer::run(StopSignal& stop) {
   logs_.open_text_log();
   try {
     announce();
+    watch_.emplace(setup_, logs_);
     start_run(state_, setup_, logs_);
+    watch_->begin_training(state_.first_step);
     tracer_.set_first_step(state_.first_step);
     logs_.open(state_.first_step);
     const RunOutcome outcome = train_to_the_end(stop);
@@ -41,6 +44,7 @@ RunOutcome Trainer::run(StopSignal& stop) {
     return outcome;
   } catch (const std::exception& error) {
     logs_.close({.outcome = RunOutcome::failed, .steps_done = state_.step, .reason = error.what()});
+    if (watch_) watch_->note_failure(error);
     throw;
   }
 }
@@ -56,9 +60,12 @@ RunOutcome Trainer::train_to_the_end(const StopSignal& stop) {
     const bool validates = due(settings_.trainer.val_check_interval),
                saves = due(settings_.exp_manager.checkpoint.every_n_train_steps);
     const bool watched = !started_.empty() && started_.back().profiled;  // its time is its own
-    finish_steps(reason || validates || saves || watched ? 0 : ahead);
+    const bool checks = watch_->checks_replicas_after(state_.step);
+    finish_steps(reason || validates || saves || watched || checks ? 0 : ahead);
+    watch_->recorder().note_step(state_.step - std::ssize(started_));
     if (reason && stop.number() != 0) drop_output_nobody_reads();
     if (reason) return *reason;
+    if (checks && !saves) watch_->check_replicas(*state_.engine, state_.step);
     if (validates) validate();
     if (saves) save_checkpoint();
   }
@@ -72,15 +79,18 @@ std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
   setup_.control.activity().begin_step(state_.step, setup_.backend.runs_ahead() ? RunPhase::device_step : RunPhase::step);
   const int64_t global_batch = global_batch_at(model_, state_.consumed_samples),
                 micro_batches = setup_.micro_batches_of(global_batch);
-  const double waited_before = state_.loader->waited().seconds;
+  const double waited_before = data_wait();
   const int64_t own_targets = state_.loader->upcoming_targets(micro_batches);
   vote.targets = setup_.counts_targets() ? own_targets : 0;
+  vote.compute_seconds = last_compute_;
   const std::vector<StepVote>& votes = setup_.agreement.exchange(vote);
+  watch_->find_stragglers(votes, state_.step, last_step_seconds_);
   if (const std::optional<RunOutcome> reason = reason_to_stop(votes)) return reason;
   const StepInput input{.learning_rate = learning_rate(model_.optim, settings_.trainer.max_steps, state_.step),
                         .targets = total_targets(votes),
                         .micro_batches = micro_batches,
                         .batch = [&](int64_t micro_batch) { return view_of(next_batch(*state_.loader, micro_batch)); }};
+  watch_->begin_compute(waited_before);
   start_step(input);
   state_.consumed_samples += global_batch;
   record_.step = state_.step++;
@@ -88,7 +98,7 @@ std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
   record_.global_batch_size = global_batch;
   record_.tokens = global_batch * model_.encoder_seq_length;
   record_.learning_rate = input.learning_rate;
-  record_.data_wait_seconds = state_.loader->waited().seconds - waited_before;
+  record_.data_wait_seconds = data_wait() - waited_before;
   record_.profiled = tracer_.is_traced(record_.step) || tracer_.is_profiled(record_.step);
   started_.push_back(record_);
   record_.validation_loss.reset();
@@ -137,8 +147,9 @@ void Trainer::finish_steps(size_t left) {
   while (started_.size() > left) {
     const StepResult result = state_.engine->finish_step();
     StepRecord record = started_.front();
+    last_compute_ = record.profiled ? 0 : watch_->end_compute(data_wait());
     started_.erase(started_.begin());
-    record.step_seconds = result.done_at - std::exchange(last_done_, result.done_at);
+    record.step_seconds = last_step_seconds_ = result.done_at - std::exchange(last_done_, result.done_at);
     log_step(std::move(record), result);
   }
 }
@@ -179,8 +190,15 @@ void Trainer::validate() {
 
 void Trainer::save_checkpoint() {
   if (state_.writer == nullptr || state_.saved_step == state_.step) return;
+  watch_->check_replicas(*state_.engine, state_.step);
   const DuringPhase saving(setup_.control.activity(), RunPhase::checkpoint);
+  const Stopwatch exposed;
   finish_saving();
+  take_snapshot();
+  watch_->note_save(exposed.seconds());
+}
+
+void Trainer::take_snapshot() {
   try {
     state_.writer->snapshot({.step = state_.step,
                              .consumed_samples = state_.consumed_samples,
@@ -190,6 +208,7 @@ void Trainer::save_checkpoint() {
                              .state = {{"updates", state_.engine->updates()}}});
     state_.saved_step = state_.step;
     record_.after_checkpoint = true;
+    watch_->recorder().note_saved(state_.step);
   } catch (const JobEnded&) {
     throw;
   } catch (const Failure& failure) {
@@ -213,12 +232,18 @@ void Trainer::finish_saving() {
 void Trainer::finish(RunOutcome outcome) {
   setup_.control.activity().enter(RunPhase::stopping);
   save_checkpoint();
-  finish_saving();
+  {
+    const DuringPhase saving(setup_.control.activity(), RunPhase::checkpoint);
+    finish_saving();
+  }
   const bool unsaved = state_.writer != nullptr && state_.saved_step != state_.step;
   const std::string trouble = unsaved ? fmt::format("the last checkpoint, of step {}, could not be saved", state_.step) : "";
-  const Summary summary = logs_.summarise(outcome, state_);
+  const Summary summary = logs_.summarise(outcome, state_, *watch_);
   logs_.close({.outcome = unsaved ? RunOutcome::failed : outcome, .steps_done = state_.step, .reason = trouble});
   if (setup_.is_first()) logs_.report(summary);
+  if (!unsaved)
+    watch_->recorder().end(outcome == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone,
+                           fmt::format("after step {}", state_.step));
   tracer_.report(logs_);
   setup_.control.share("reported", "");  // a rank that failed before that would cut it short
   if (unsaved) throw Failure(trouble);

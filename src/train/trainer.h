@@ -9,6 +9,7 @@
 #include "train/run_logs.h"
 #include "train/run_setup.h"
 #include "train/run_state.h"
+#include "train/run_watch.h"
 #include "train/step_tracer.h"
 #include "train/stop_signal.h"
 
@@ -36,7 +37,9 @@ class Trainer {
   void validate();
   void save_checkpoint();
   void finish_saving();  // waits until the last checkpoint is on the disk, or says why it is not
+  void take_snapshot();
   void finish(RunOutcome outcome);
+  double data_wait() const { return state_.loader->waited().seconds; }
   bool due(int64_t interval) const { return interval > 0 && state_.step % interval == 0; }
 
   RunSetup setup_;
@@ -45,10 +48,12 @@ class Trainer {
   RunLogs logs_;
   StepTracer tracer_;
   RunState state_;
+  std::optional<RunWatch> watch_;
   StepRecord record_;                // of the next step
   std::vector<StepRecord> started_;  // steps whose results have not been read, the oldest first
   RunPhase validation_phase_ = RunPhase::first_validation;
-  double last_done_ = 0;  // when the device was done with the step before the oldest of them
+  double last_done_ = 0;                             // when the device was done with the step before the oldest of them
+  double last_compute_ = 0, last_step_seconds_ = 0;  // of the last step; 0: not known
 };
 
 }  // namespace trireme

@@ -51,7 +51,8 @@ TEST_F(ParallelFaults, ARankThatIsKilledTakesTheJobDown) {
     const pid_t process = processes().at(victim);
     kill(process, SIGKILL);
     EXPECT_NE(finish(std::chrono::seconds(20)), 0);
-    const std::regex line(fmt::format("trireme: rank {} \\([^ ]+, process {}\\) died in step \\d+\n", victim, process));
+    const std::regex line(
+        fmt::format("trireme: rank {} \\([^ ]+, process {}\\) died in step \\d+; post-mortem: [^\n]+\n", victim, process));
     EXPECT_TRUE(std::regex_search(output(), line)) << output();
     EXPECT_EQ(complaints(output()), 1) << output();
     EXPECT_FALSE(contains(output(), "SIGTERM")) << "mpirun's own signal is nobody's wish";
@@ -65,7 +66,8 @@ TEST_F(ParallelFaults, RanksWithoutALauncherLeaveTogetherToo) {
   ASSERT_TRUE(eventually([&] { return output().find("\nstep ") != std::string::npos; })) << output();
   kill(processes().at(1), SIGKILL);
   EXPECT_EQ(finish(std::chrono::seconds(20)), 1);
-  EXPECT_TRUE(std::regex_search(output(), std::regex("trireme: rank 1 \\([^ ]+, process \\d+\\) died in step \\d+\n")))
+  EXPECT_TRUE(std::regex_search(output(),
+                                std::regex("trireme: rank 1 \\([^ ]+, process \\d+\\) died in step \\d+; post-mortem: [^\n]+\n")))
       << output();
   EXPECT_EQ(complaints(output()), 1) << output();
 }

@@ -131,7 +131,7 @@ TEST_F(ControlTest, ADeathIsSaidAtOnce) {
       const std::string line = control.name_of(victim) + " died before the first step";
       EXPECT_EQ(heard(), control.rank() == speaker ? "trireme: " + line + "\n" : "");
       EXPECT_EQ(wait_in_vain(control), line);
-      control.say(line);
+      control.say({.line = line});
       EXPECT_EQ(heard(), control.rank() == speaker ? "trireme: " + line + "\n" : "");
       control.wait_for_speaker();
     });

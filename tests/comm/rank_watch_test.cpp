@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 namespace trireme {
 namespace {
@@ -66,7 +67,7 @@ TEST_F(RankWatchTest, TheRankThatHangsIsNamedAndThoseThatWaitForItAreNot) {
   EXPECT_EQ(found_[0].finding.rank, 2);
   EXPECT_LE(found_[0].at, 15) << "5 s";
   EXPECT_GE(found_[0].at, 14);
-  EXPECT_EQ(found_[0].finding.text, "step 17, micro-batch 3, no progress for 4 s");
+  EXPECT_EQ(found_[0].finding.text, "step 17, micro-batch 3, collective 20, no progress for 4 s");
   EXPECT_EQ(found_[1].finding.kind, Kind::hangs);
   EXPECT_EQ(found_[1].finding.rank, 2);
   EXPECT_LE(found_[1].at, 20);
@@ -124,7 +125,7 @@ TEST_F(RankWatchTest, AStoppedProcessIsSilentInAnyPhase) {
   ASSERT_GE(found_.size(), 2U);
   EXPECT_EQ(found_[0].finding.rank, 1);
   EXPECT_LE(found_[0].at, 15.5);
-  EXPECT_EQ(found_[0].finding.text, "checkpoint after step 16, silent for 6 s: its process is stopped");
+  EXPECT_EQ(found_[0].finding.text, "checkpoint after step 16, collective 20, silent for 6 s: its process is stopped");
   EXPECT_EQ(found_[1].finding.kind, Kind::hangs);
 }
 
@@ -203,6 +204,32 @@ TEST(ActivityTest, TheMedianIsKnownAfterTheFirstSteps) {
   EXPECT_EQ(board.seen().text(), "step 40, micro-batch 5");
   const Activity activity = activity_of(json_of(board.seen()));
   EXPECT_EQ(activity.text(), board.seen().text());
+}
+
+TEST(ActivityTest, EveryMicrosecondBelongsToOnePhase) {
+  struct Manual final : Clock {
+    double now = 1000;
+    double seconds() const override { return now; }
+    int64_t unix_microseconds() const override { return 0; }
+  } clock;
+  ActivityBoard board(clock, 2.5);  // the process began at 997.5
+  clock.now += 1;
+  board.begin_step(0);
+  clock.now += 3;
+  {
+    const DuringPhase waiting(board, RunPhase::data);
+    clock.now += 0.25;
+  }
+  clock.now += 1;
+  board.enter(RunPhase::stopping);
+  clock.now += 0.125;
+  const ActivityBoard::PhaseTimes& times = board.times();
+  const auto of = [&](RunPhase phase) { return times[static_cast<size_t>(phase)]; };
+  EXPECT_EQ(of(RunPhase::start_up), 3'500'000);
+  EXPECT_EQ(of(RunPhase::first_steps), 4'000'000);
+  EXPECT_EQ(of(RunPhase::data), 250'000);
+  EXPECT_EQ(of(RunPhase::stopping), 125'000);
+  EXPECT_EQ(std::accumulate(times.begin(), times.end(), int64_t{0}), 7'875'000);
 }
 
 }  // namespace

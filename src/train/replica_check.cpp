@@ -1,0 +1,48 @@
+#include "train/replica_check.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/crc32c.h"
+
+namespace trireme {
+
+uint32_t weights_checksum(const Engine& engine) {
+  engine.weights().wait_for_all();
+  Backend& backend = engine.backend();
+  const Tensor flat = engine.weights().views().flat();
+  const auto wait = [&] { backend.synchronize(backend.record(kCompute, "weights_copied")); };
+  if (flat.device == Device::host) {
+    wait();
+    return crc32c({static_cast<const std::byte*>(flat.data), static_cast<size_t>(flat.bytes())});
+  }
+  constexpr int64_t kPiece = int64_t{4} << 20;  // elements
+  std::vector<std::byte> copy(static_cast<size_t>(std::min(kPiece, flat.count()) * size_of(flat.dtype)));
+  uint32_t checksum = 0;
+  for (int64_t begin = 0; begin < flat.count(); begin += kPiece) {
+    const Tensor piece = flat.rows(begin, std::min(kPiece, flat.count() - begin));
+    backend.download(kCompute, piece, copy.data());
+    wait();
+    checksum = crc32c(std::span(copy).first(static_cast<size_t>(piece.bytes())), checksum);
+  }
+  return checksum;
+}
+
+std::vector<ReplicaDifference> replica_differences(const MeshShape& shape, const std::vector<uint32_t>& checksums) {
+  std::vector<ReplicaDifference> found;
+  for (int rank = 0; rank < shape.size(); ++rank) {
+    const std::vector<int> replicas = ranks_along(shape, MeshDirection::dp_cp, rank);
+    if (replicas.front() != rank) continue;
+    std::map<uint32_t, std::vector<int>> by_checksum;
+    for (const int replica : replicas) by_checksum[checksums[static_cast<size_t>(replica)]].push_back(replica);
+    if (by_checksum.size() == 1) continue;
+    const auto most = std::ranges::max_element(by_checksum, {}, [](const auto& entry) { return entry.second.size(); });
+    ReplicaDifference difference{.ranks = {}, .replicas = replicas, .is_majority = 2 * most->second.size() > replicas.size()};
+    for (const int replica : replicas)
+      if (!difference.is_majority || checksums[static_cast<size_t>(replica)] != most->first) difference.ranks.push_back(replica);
+    found.push_back(std::move(difference));
+  }
+  return found;
+}
+
+}  // namespace trireme
