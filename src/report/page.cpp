@@ -71,6 +71,7 @@ std::string html_page(const Report& report) {
       "<noscript><p>The charts are drawn by a script in this page, which is not allowed to run here.</p></noscript>\n"
       "<div class=charts id=charts></div>\n";
   if (!is_single) html += "<h2>Summary</h2>\n" + summary_table(report);
+  html += time_bars(report);
   html += settings_tables(report);
   html += sources(report);
   return html + page_end("Drag over a chart to look closer, double-click to go back.", data_of(report), kReportScript);

@@ -182,6 +182,29 @@ std::string summary_table(const Report& report) {
   return html + "</tr></tbody></table></div>\n";
 }
 
+std::string time_bars(const Report& report) {
+  std::string html;
+  std::set<TimeUse> used;
+  for (const ReportedRun& run : report.runs) {
+    if (!run.log.time) continue;
+    const RunTime& time = *run.log.time;
+    add(html, "<div class=timerow><div class=how>{}</div><div class=timebar role=img aria-label=\"{}\">",
+        report.runs.size() > 1 ? html_escaped(run.log.name) : "", html_escaped(time.text()));
+    for (size_t i = 0; i < kTimeUses; ++i) {
+      const auto use = static_cast<TimeUse>(i);
+      if (time.times[use] == 0) continue;
+      used.insert(use);
+      add(html, "<span class=use{} style=\"flex-grow:{:.6f}\" title=\"{} {}, {:.2f}%\"></span>", i, time.share(use), name_of(use),
+          format_duration(static_cast<double>(time.times[use]) * 1e-6), time.share(use) * 100);
+    }
+    add(html, "</div><div class=how>{}</div></div>\n", html_escaped(time.text()));
+  }
+  if (html.empty()) return "";
+  std::string legend;
+  for (const TimeUse use : used) add(legend, "<span><i class=use{}></i>{}</span> ", static_cast<size_t>(use), name_of(use));
+  return "<h2>Where the time went</h2>\n<div class=timelegend>" + legend + "</div>\n" + html;
+}
+
 std::string settings_tables(const Report& report) {
   const SettingKeys keys = setting_keys(report);
   if (keys.all.empty()) return "<h2>Settings</h2><p>The logs hold no settings.</p>\n";

@@ -90,6 +90,13 @@ RunLog read_place(const RunPlace& place, const std::string& top) {
   if (log.series.empty()) throw UserError("{}", first_trouble);
   for (const std::string& path : files.settings) take([&] { return read_settings_file(path); });
   if (!files.summary.empty()) log.summary = read_summary_file(files.summary);
+  if (!files.goodput.empty()) {
+    const std::vector<RunAttempt> attempts = read_attempts_of_run(files.goodput);
+    if (!attempts.empty()) {
+      log.time = account_of(attempts);
+      log.files.push_back(files.goodput);
+    }
+  }
   log.ranks_seen = files.ranks;
   if (place.older_runs > 0)
     log.notes.push_back(

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "report/readers.h"
+#include "telemetry/goodput.h"
 
 namespace trireme {
 namespace {
@@ -87,6 +88,7 @@ RunFiles files_among(const std::vector<fs::path>& entries) {
     if (name == "hparams.yaml" || name == "recipe.yaml" || name == "hyperparameters.yaml" || name.ends_with("_hydra.yaml"))
       files.settings.push_back(path.string());
     if (name == "summary.json") files.summary = path.string();
+    if (name == kGoodputName) files.goodput = path.string();
     if (rank_of_text_log(name)) files.rank_logs.push_back(path.string());
     files.ranks = std::max(files.ranks, ranks_told_by(name));
   }

@@ -14,7 +14,7 @@ namespace trireme {
 struct RunFiles {
   std::vector<std::string> dlloggers, event_files, metrics, settings;
   std::vector<std::string> rank_logs;  // nemo_log_globalrank-R_localrank-L.txt, in the order of ranks
-  std::string summary;
+  std::string summary, goodput;
   int64_t ranks = 0;
 
   bool has_log() const { return !dlloggers.empty() || !event_files.empty() || !metrics.empty(); }

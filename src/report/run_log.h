@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "telemetry/goodput.h"
+
 namespace trireme {
 
 struct Point {
@@ -31,6 +33,7 @@ struct RunLog {
   std::vector<Series> series;      // in the order of the log
   Parameters parameters;
   nlohmann::json summary;          // contents of summary.json, or null
+  std::optional<RunTime> time;     // from goodput.jsonl
   int64_t ranks_seen = 0;          // from the names of the text logs; 0: unknown
   std::vector<std::string> notes;  // problems of the log: a torn end, a damaged file
 

@@ -172,6 +172,11 @@ RunFolder RunSetup::choose_folder() const {
   return chosen;
 }
 
+std::filesystem::path RunSetup::local_checkpoints() const {
+  const std::string& local = settings.exp_manager.checkpoint.local_dir;
+  return local.empty() ? std::filesystem::path() : local_store_folder(local, folder.path());
+}
+
 void RunSetup::claim_folder() {
   if (is_first()) folder.claim();
   // Its name may have changed: somebody else was there first.

@@ -35,8 +35,9 @@ struct RunSetup {
   int64_t micro_batches_of(int64_t global_batch) const;  // of this rank
   SamplerLayout sampler_layout() const;
   EngineSettings engine_settings() const;
-  MemoryUse memory_in_use() const;  // of the device that the model is on
-  void claim_folder();              // makes the folder; all ranks together
+  MemoryUse memory_in_use() const;                  // of the device that the model is on
+  std::filesystem::path local_checkpoints() const;  // the folder of this machine for this run; empty: none
+  void claim_folder();                              // makes the folder; all ranks together
 
   const RunRequest request;
   const Settings& settings = request.settings;

@@ -9,6 +9,41 @@
 namespace trireme {
 namespace {
 
+using WantedTensors = std::function<std::vector<CheckpointTensor>(const CheckpointManifest&)>;
+
+// The newest checkpoint in the local folders of the machines, if it is newer than those of the run's folder and every rank finds
+// its part on its machine.
+NewestCheckpoint load_newest_local(const RunSetup& setup, const WantedTensors& wanted) {
+  NewestCheckpoint found;
+  const std::filesystem::path folder = setup.local_checkpoints();
+  if (folder.empty()) return found;
+  const auto newest_in = [](const std::filesystem::path& place) {
+    const std::vector<int64_t> steps = checkpoint_steps(place);
+    return steps.empty() ? -1 : steps.back();
+  };
+  int64_t step = newest_in(folder);
+  if (step <= newest_in(setup.folder.checkpoints())) step = -1;
+  step = std::stoll(setup.control.share("local step", fmt::format("{}", step)));
+  if (step < 0) return found;
+  const std::string name = checkpoint_name(step);
+  std::string trouble;
+  StoredCheckpoint checkpoint;
+  try {
+    checkpoint = open_checkpoint(folder / name, ShardsExpected::of_this_machine);
+    load_checkpoint(checkpoint, wanted(checkpoint.manifest));
+  } catch (const JobEnded&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    trouble = error.what();
+  }
+  trouble = setup.control.first_of("local checkpoint", trouble);
+  if (trouble.empty())
+    found.checkpoint = std::move(checkpoint);
+  else
+    found.skipped.push_back(fmt::format("the local checkpoint of step {} cannot be used: {}", step, trouble));
+  return found;
+}
+
 // The newest checkpoint of the run that is whole; false: there is none to resume from.
 bool load_checkpoint_if_there(RunState& state, RunSetup& setup, RunLogs& logs) {
   if (!setup.settings.exp_manager.resume_if_exists) return false;
@@ -24,7 +59,10 @@ bool load_checkpoint_if_there(RunState& state, RunSetup& setup, RunLogs& logs) {
     scales = keep_scales_if_there(manifest, tensors);
     return tensors;
   };
-  const NewestCheckpoint newest = load_newest(setup.folder.checkpoints(), wanted, &setup.control);
+  NewestCheckpoint newest = load_newest_local(setup, wanted);
+  for (const std::string& line : std::exchange(newest.skipped, {})) logs.warn(line);
+  const bool is_local = newest.checkpoint.has_value();
+  if (!is_local) newest = load_newest(setup.folder.checkpoints(), wanted, &setup.control);
   for (const std::string& line : newest.skipped) logs.warn(line);
   if (!newest.checkpoint) return false;
   const CheckpointInfo& info = newest.checkpoint->manifest.info;
@@ -33,10 +71,22 @@ bool load_checkpoint_if_there(RunState& state, RunSetup& setup, RunLogs& logs) {
     state.engine->forget_scales();
     logs.warn("FP8 scales are reset: the checkpoint was saved without FP8, or with other settings of it");
   }
-  state.step = state.saved_step = info.step;
+  state.step = info.step;
+  state.saved_step = is_local ? -1 : info.step;  // the run's folder does not have it yet
   state.consumed_samples = info.consumed_samples;
   state.validation_loss = info.validation_loss;
   return true;
+}
+
+bool is_first_on_machine(const RunSetup& setup) { return local_rank_of(setup.control.places(), setup.world.rank()) == 0; }
+
+std::unique_ptr<LocalStore> make_local_store(const RunSetup& setup, const Retention& keep) {
+  const std::filesystem::path folder = setup.local_checkpoints();
+  if (folder.empty()) return nullptr;
+  const auto leader = is_first_on_machine(setup) ? LocalStore::Leader::yes : LocalStore::Leader::no;
+  // What an earlier run of this folder has left.
+  if (!setup.settings.exp_manager.resume_if_exists && leader == LocalStore::Leader::yes) remove_tree(folder);
+  return std::make_unique<LocalStore>(folder, setup.folder.checkpoints(), leader, keep, setup.control);
 }
 
 }  // namespace
@@ -47,9 +97,10 @@ void start_run(RunState& state, RunSetup& setup, RunLogs& logs) {
       std::make_unique<Engine>(setup.engine_settings(), setup.backend, setup.mesh, state.memory->arenas, state.memory->step);
   if (setup.settings.exp_manager.create_checkpoint_callback) {
     const CheckpointSettings& keep = setup.settings.exp_manager.checkpoint;
+    const Retention retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k};
     state.writer =
         std::make_unique<CheckpointWriter>(setup.folder.checkpoints(), checkpoint_tensors(*state.engine, CheckpointUse::save),
-                                           Retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k}, &setup.control);
+                                           retention, &setup.control, make_local_store(setup, retention));
   }
   state.engine->initialise_weights();  // also clears what a checkpoint does not hold: the padding
   const bool has_base = state.engine->lora() != nullptr;

@@ -193,7 +193,7 @@ void Trainer::save_checkpoint() {
   watch_->check_replicas(*state_.engine, state_.step);
   const DuringPhase saving(setup_.control.activity(), RunPhase::checkpoint);
   const Stopwatch exposed;
-  finish_saving();
+  finish_saving(SaveUntil::next_is_free);
   take_snapshot();
   watch_->note_save(exposed.seconds());
 }
@@ -217,10 +217,10 @@ void Trainer::take_snapshot() {
   }
 }
 
-void Trainer::finish_saving() {
+void Trainer::finish_saving(SaveUntil until) {
   if (state_.writer == nullptr) return;
   try {
-    state_.writer->wait();
+    until == SaveUntil::stored ? state_.writer->wait() : state_.writer->wait_until_free();
   } catch (const JobEnded&) {
     throw;
   } catch (const Failure& failure) {
@@ -234,7 +234,7 @@ void Trainer::finish(RunOutcome outcome) {
   save_checkpoint();
   {
     const DuringPhase saving(setup_.control.activity(), RunPhase::checkpoint);
-    finish_saving();
+    finish_saving(SaveUntil::stored);
   }
   const bool unsaved = state_.writer != nullptr && state_.saved_step != state_.step;
   const std::string trouble = unsaved ? fmt::format("the last checkpoint, of step {}, could not be saved", state_.step) : "";
@@ -245,6 +245,7 @@ void Trainer::finish(RunOutcome outcome) {
     watch_->recorder().end(outcome == RunOutcome::stopped_by_signal ? kStoppedAfterSaving : kDone,
                            fmt::format("after step {}", state_.step));
   tracer_.report(logs_);
+  if (!unsaved && state_.writer != nullptr) state_.writer->remove_local_copies();
   setup_.control.share("reported", "");  // a rank that failed before that would cut it short
   if (unsaved) throw Failure(trouble);
 }

@@ -36,7 +36,9 @@ class Trainer {
   void log_step(StepRecord record, const StepResult& result);
   void validate();
   void save_checkpoint();
-  void finish_saving();  // waits until the last checkpoint is on the disk, or says why it is not
+  // Waits until the last checkpoint is on the disk, or until the next one need not wait for it; or says why it is not.
+  enum class SaveUntil : uint8_t { stored, next_is_free };
+  void finish_saving(SaveUntil until);
   void take_snapshot();
   void finish(RunOutcome outcome);
   double data_wait() const { return state_.loader->waited().seconds; }

@@ -52,6 +52,21 @@ TEST_F(PageTest, HoldsTheValuesOfTheLog) {
   EXPECT_TRUE(contains(page, "Not in these logs: Memory of one device."));
 }
 
+TEST_F(PageTest, DrawsWhereTheTimeWent) {
+  EXPECT_FALSE(contains(page_of({nemo_log(3)}), "Where the time went"));
+  RunAttempt first{.number = 1, .started = 1'000'000, .first_step = 0, .steps_done = 30, .times = {}, .marks = {}, .ending = {}};
+  first.times[TimeUse::start_up] = 10'000'000;
+  first.times[TimeUse::step] = 90'000'000;
+  std::filesystem::create_directories(folder_ / "run0");
+  write_attempt(folder_ / "run0" / kGoodputName, first);
+  const std::string path = folder_.write("run0/dllogger.json", nemo_log(3));
+  const std::string page = html_page(make_report({read_run((folder_ / "run0").string())}, {}, ""));
+  EXPECT_TRUE(contains(page, "Where the time went")) << path;
+  EXPECT_TRUE(contains(page, "style=\"flex-grow:0.900000\" title=\"step 1:30, 90.00%\""));
+  EXPECT_TRUE(contains(page, "style=\"flex-grow:0.100000\" title=\"start-up 0:10, 10.00%\""));
+  EXPECT_EQ(occurrences(page, "<span class=use"), 2U);
+}
+
 TEST_F(PageTest, NeedsNothingFromElsewhere) {
   const std::string page = page_of({nemo_log(3), nemo_log(5)});
   for (const char* fetched : {" src=", "href=", "@import", "url(http", "https://", "fetch(", "XMLHttpRequest"})

@@ -57,9 +57,10 @@ std::vector<int64_t> checkpoint_steps(const std::filesystem::path& folder) {
   return steps;
 }
 
-StoredCheckpoint open_checkpoint(const std::filesystem::path& folder) {
+StoredCheckpoint open_checkpoint(const std::filesystem::path& folder, ShardsExpected expected) {
   StoredCheckpoint checkpoint{folder, parse_manifest(read_file(folder / kManifestName, kMaxManifestBytes), kManifestName)};
-  for (const StoredShard& shard : checkpoint.manifest.shards) check_shard(folder, shard);
+  for (const StoredShard& shard : checkpoint.manifest.shards)
+    if (expected == ShardsExpected::all || std::filesystem::exists(folder / shard.file)) check_shard(folder, shard);
   return checkpoint;
 }
 

@@ -24,8 +24,10 @@ struct StoredCheckpoint {
   CheckpointManifest manifest;
 };
 
-// Reads the manifest and checks that every shard has its size. A Failure says what is damaged.
-StoredCheckpoint open_checkpoint(const std::filesystem::path& folder);
+// Reads the manifest and checks that every shard has its size. A Failure says what is damaged. A folder of one machine need not
+// have the shards of others.
+enum class ShardsExpected : uint8_t { all, of_this_machine };
+StoredCheckpoint open_checkpoint(const std::filesystem::path& folder, ShardsExpected expected = ShardsExpected::all);
 
 struct NewestCheckpoint {
   std::optional<StoredCheckpoint> checkpoint;

@@ -91,13 +91,14 @@ void commit_checkpoint(const std::filesystem::path& temporary, const std::filesy
 }
 
 CheckpointWriter::CheckpointWriter(std::filesystem::path folder, std::span<const CheckpointTensor> tensors, Retention retention,
-                                   Control* ranks)
+                                   Control* ranks, std::unique_ptr<LocalStore> local)
     : folder_(std::move(folder)),
       retention_(retention),
       alone_(ranks == nullptr ? std::make_unique<Control>() : nullptr),
       ranks_(ranks != nullptr ? *ranks : *alone_),
       layout_(lay_out_shard(tensors)),
-      staging_(layout_.bytes) {
+      staging_(layout_.bytes),
+      local_(std::move(local)) {
   std::memcpy(staging_.data(), layout_.header.data(), layout_.header.size());
   // The manifest says about as much of a tensor as the header of the shard.
   const int64_t bytes = layout_.bytes + 2 * std::ssize(layout_.header);
@@ -124,8 +125,8 @@ void CheckpointWriter::prepare(int64_t step) {
 }
 
 void CheckpointWriter::snapshot(CheckpointInfo info) {
-  wait();
-  prepare(info.step);
+  wait_until_free();
+  if (local_ == nullptr) prepare(info.step);
   for (const ShardLayout::Entry& entry : layout_.entries) {
     if (entry.tensor.bytes() == 0) continue;
     std::byte* to = staging_.data() + entry.begin;
@@ -144,8 +145,32 @@ void CheckpointWriter::check() {
   if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) writing_.get();
 }
 
+void CheckpointWriter::wait_until_free() {
+  if (writing_.valid()) writing_.get();
+  if (local_ != nullptr) local_->check_copies();
+}
+
 void CheckpointWriter::wait() {
   if (writing_.valid()) writing_.get();
+  if (local_ != nullptr) local_->wait_for_copies();
+}
+
+void CheckpointWriter::remove_local_copies() {
+  if (local_ != nullptr) local_->remove();
+}
+
+bool CheckpointWriter::write_locally(const CheckpointInfo& info) {
+  if (local_ == nullptr) return false;
+  try {
+    local_->save(info, layout_, staging_);
+    return true;
+  } catch (const JobEnded&) {
+    throw;
+  } catch (const Failure&) {
+    local_->wait_for_copies();
+    prepare(info.step);
+    return false;
+  }
 }
 
 std::string CheckpointWriter::write_own_shard(int64_t step) const {
@@ -178,6 +203,7 @@ void CheckpointWriter::commit(const CheckpointInfo& info, const std::vector<std:
 }
 
 void CheckpointWriter::write(const CheckpointInfo& info) {
+  if (write_locally(info)) return;
   const std::vector<std::string> entries = ranks_.gather("shard", write_own_shard(info.step));
   std::string trouble;
   if (ranks_.rank() == 0) {

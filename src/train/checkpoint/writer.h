@@ -6,6 +6,9 @@
 //   writer.snapshot({.step = 100, .consumed_samples = 25600, .settings = yaml});   // returns after the copy
 //   writer.check();                                                               // at every step: did it fail?
 //   writer.wait();                                                                // at the end
+//
+// With a local store (local_store.h) a save goes to a folder of the machine first, and to `folder` later. If the local folder has
+// no room, it goes to `folder` directly.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include "train/checkpoint/folder.h"
+#include "train/checkpoint/local_store.h"
 #include "train/checkpoint/slice.h"
 
 namespace trireme {
@@ -56,7 +60,7 @@ class CheckpointWriter {
   // The tensors stay where they are for the life of the writer. Allocates the staging buffer. With `ranks`, all of them make the
   // same calls.
   CheckpointWriter(std::filesystem::path folder, std::span<const CheckpointTensor> tensors, Retention retention,
-                   Control* ranks = nullptr);
+                   Control* ranks = nullptr, std::unique_ptr<LocalStore> local = nullptr);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -67,11 +71,15 @@ class CheckpointWriter {
 
   void check();  // throws the failure of a save that has ended; does not wait
   void wait();   // until the last save is on the disk; throws its failure
+  // Until the next snapshot need not wait: the last save is on the disk, or in the local store.
+  void wait_until_free();
+  void remove_local_copies();  // of a run that needs them no longer
 
  private:
   std::filesystem::path temporary(int64_t step) const { return folder_ / (checkpoint_name(step) + kWritingSuffix); }
   void prepare(int64_t step);  // the folder, and room for what goes in
   void write(const CheckpointInfo& info);
+  bool write_locally(const CheckpointInfo& info);   // false: there is no local store, or it has no room
   std::string write_own_shard(int64_t step) const;  // JSON: its entry of the manifest, or what went wrong
   void commit(const CheckpointInfo& info, const std::vector<std::string>& entries) const;
 
@@ -82,6 +90,7 @@ class CheckpointWriter {
   ShardLayout layout_;
   int64_t all_bytes_ = 0;  // that all ranks write; known to rank 0
   std::vector<std::byte> staging_;
+  std::unique_ptr<LocalStore> local_;
   std::future<void> writing_;  // last, so that it is waited for before anything that the thread uses goes
 };
 
