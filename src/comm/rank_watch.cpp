@@ -32,6 +32,7 @@ void RankWatch::observe(Activity own, double now) {
 
 void RankWatch::hear(int rank, const Activity& activity, double now) {
   Rank& other = ranks_[static_cast<size_t>(rank)];
+  if (now - other.heard > kLeastPatience) returned_at_ = now;
   other.activity = activity;
   other.heard = now;
 }
@@ -53,14 +54,18 @@ bool RankWatch::hangs_here(double median_step) const {
 
 // What a heartbeat says was true when it was sent, so a rank is named one heartbeat earlier than its patience allows.
 std::optional<RankWatch::Trouble> RankWatch::trouble_of(int rank, double now, double patience,
-                                                        const std::function<bool(int)>& answers) const {
-  const Rank& other = ranks_[static_cast<size_t>(rank)];
+                                                        const std::function<bool(int)>& answers) {
+  Rank& other = ranks_[static_cast<size_t>(rank)];
   const double silence = now - other.heard;
   const Activity& activity = other.activity;
   if (silence > patience) {
     const bool is_stopped = answers(rank);
+    if (!is_stopped) other.unanswered_at = now;
+    // The heartbeats of a machine that answers again come when TCP sends again.
+    const bool was_unreachable = other.unanswered_at > other.heard;
+    const double patience_with_machine = is_stopped ? other.unanswered_at - other.heard + kUnreachable : kUnreachable;
     return Trouble{.seconds = silence,
-                   .limit = is_stopped ? 2 * patience : std::max(2 * patience, kUnreachable),
+                   .limit = was_unreachable ? std::max(2 * patience, patience_with_machine) : 2 * patience,
                    .text = fmt::format("{}, silent for {:.0f} s: {}", activity.place(), silence,
                                        is_stopped ? "its process is stopped" : "its machine does not answer")};
   }
@@ -73,6 +78,8 @@ std::optional<RankWatch::Trouble> RankWatch::trouble_of(int rank, double now, do
 
 // Every rank stands still or waits, none is in a phase that may take its time, and all machines answer.
 std::optional<RankWatch::Trouble> RankWatch::trouble_of_all(double now, double patience) const {
+  if (now - returned_at_ < kUnreachable)
+    return std::nullopt;  // its data connections take longer to come back than its heartbeats
   double still = now;
   for (const Rank& rank : ranks_) {
     const RunPhase phase = rank.activity.phase;

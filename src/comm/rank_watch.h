@@ -57,7 +57,7 @@ class RankWatch {
  private:
   struct Rank {
     Activity activity;
-    double heard = 0;
+    double heard = 0, unanswered_at = 0;  // its last heartbeat; when its machine last did not answer
     bool is_named = false, has_left = false;
   };
   struct Trouble {
@@ -67,11 +67,12 @@ class RankWatch {
 
   std::optional<Trouble> trouble_of_all(double now, double patience) const;
   void report(const std::optional<Trouble>& trouble, int rank, bool& is_named, std::vector<HangFinding>& found) const;
-  std::optional<Trouble> trouble_of(int rank, double now, double patience, const std::function<bool(int)>& answers) const;
+  std::optional<Trouble> trouble_of(int rank, double now, double patience, const std::function<bool(int)>& answers);
 
   int rank_;
   double moved_at_;  // this rank
   std::vector<Rank> ranks_;
+  double returned_at_ = -1e9;  // when a rank was heard again that had been silent
   bool job_is_named_ = false;
 };
 

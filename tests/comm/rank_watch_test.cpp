@@ -144,6 +144,39 @@ TEST_F(RankWatchTest, AMachineThatDoesNotAnswerMayComeBack) {
   EXPECT_EQ(found_[1].finding.kind, Kind::continues);
 }
 
+// A link is cut for 10 s. Heartbeats are back at once; TCP sends the data of the collective again up to 13 s later.
+TEST_F(RankWatchTest, ALinkThatIsMendedGetsTimeToSendAgain) {
+  pass(10);
+  wait_for(3);
+  stand_still(3);
+  ranks_[3].waits = true;
+  beats_[3] = answers_[3] = false;
+  pass(10);
+  beats_[3] = answers_[3] = true;
+  pass(13);
+  for (int rank = 0; rank < kRanks; ++rank) ranks_[rank].waits = false, moves_[rank] = true;
+  pass(100);
+  ASSERT_EQ(found_.size(), 2U);
+  EXPECT_EQ(found_[0].finding.kind, Kind::lags);
+  EXPECT_EQ(found_[1].finding.kind, Kind::continues);
+}
+
+// Its machine answers as soon as the link is mended, its heartbeats take longer.
+TEST_F(RankWatchTest, AMachineThatAnswersAgainGetsTimeToSpeak) {
+  pass(10);
+  wait_for(3);
+  stand_still(3);
+  beats_[3] = answers_[3] = false;
+  pass(10);
+  answers_[3] = true;
+  pass(12);
+  beats_[3] = true;
+  for (int rank = 0; rank < kRanks; ++rank) ranks_[rank].waits = false, moves_[rank] = true;
+  pass(100);
+  ASSERT_EQ(found_.size(), 2U);
+  EXPECT_EQ(found_[1].finding.kind, Kind::continues);
+}
+
 TEST_F(RankWatchTest, ThisProcessWasPausedAndBlamesNobody) {
   pass(10);
   now_ += 3600;  // SIGSTOP of the whole job, or a laptop that slept
