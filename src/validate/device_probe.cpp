@@ -7,7 +7,7 @@
 
 #include "base/philox.h"
 #include "tensor/dtype.h"
-#include "validate/probe_memory.h"
+#include "comm/probe/probe_memory.h"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "validate/probe_memory.h"
+#include "comm/probe/probe_memory.h"
 
 namespace trireme {
 namespace {

@@ -2,7 +2,7 @@
 // nodes together.
 #pragma once
 
-#include "validate/collective_test.h"
+#include "comm/probe/collective_test.h"
 #include "validate/pair_rounds.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "validate/collective_test.h"
+#include "comm/probe/collective_test.h"
 #include "validate/device_probe.h"
 #include "validate/expectation.h"
 #include "validate/finding.h"

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "comm/forwarding_communicator.h"
-#include "validate/collective_test.h"
+#include "comm/probe/collective_test.h"
 #include "validate/validate_ranks.h"
 
 namespace trireme {

@@ -1,10 +1,10 @@
-#include "validate/collective_test.h"
+#include "comm/probe/collective_test.h"
 
 #include <algorithm>
 #include <array>
 #include <sstream>
 
-#include "validate/probe_memory.h"
+#include "comm/probe/probe_memory.h"
 
 namespace trireme {
 namespace {
@@ -188,7 +188,8 @@ std::vector<CollectiveRow> run_collectives(RankGroup& here, const CollectiveRequ
   const int64_t most = request.max_bytes / 4;
   const Tensor first = arena.take({most}, DType::f32), second = arena.take({most}, DType::f32);
   std::vector<CollectiveRow> rows;
-  for (const CollectiveKind& kind : kKinds)
+  for (const CollectiveKind& kind : kKinds) {
+    if (!request.only.empty() && std::ranges::find(request.only, kind.collective) == request.only.end()) continue;
     for (int64_t bytes = request.min_bytes; bytes <= request.max_bytes; bytes *= 2) {
       const int64_t whole = bytes / 4 / (kind.is_cut ? ranks : 1) * (kind.is_cut ? ranks : 1);
       if (whole == 0) continue;
@@ -203,6 +204,7 @@ std::vector<CollectiveRow> run_collectives(RankGroup& here, const CollectiveRequ
       if (done) done(row);
       rows.push_back(std::move(row));
     }
+  }
   return rows;
 }
 

@@ -44,7 +44,8 @@ struct CollectiveRow {
 
 struct CollectiveRequest {
   int64_t min_bytes = 8, max_bytes = 0;
-  double seconds_per_row = 0.1;  // of timed calls, about
+  double seconds_per_row = 0.1;           // of timed calls, about
+  std::span<const Collective> only = {};  // empty: all kinds
 };
 
 // What a rank measures with: its device, the group of all ranks, and the control plane.

@@ -1,4 +1,4 @@
-#include "validate/probe_memory.h"
+#include "comm/probe/probe_memory.h"
 
 #include <algorithm>
 #include <vector>
