@@ -55,6 +55,7 @@ class OpTrace {
   double step_seconds() const;  // of a traced step, averaged
   double idle_seconds() const;  // the part of step_seconds() in which no op runs
   size_t steps() const { return steps_.size(); }
+  const std::deque<TracedCall>& calls() const { return calls_; }  // of all traced steps
 
   std::string table() const;
   nlohmann::ordered_json json() const;

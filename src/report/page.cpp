@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "report/page_frame.h"
 #include "report/page_tables.h"
+#include "report/prediction_table.h"
 #include "report/thinned_series.h"
 
 namespace trireme {
@@ -72,6 +73,7 @@ std::string html_page(const Report& report) {
       "<div class=charts id=charts></div>\n";
   if (!is_single) html += "<h2>Summary</h2>\n" + summary_table(report);
   html += time_bars(report);
+  html += prediction_tables(report);
   html += settings_tables(report);
   html += sources(report);
   return html + page_end("Drag over a chart to look closer, double-click to go back.", data_of(report), kReportScript);

@@ -87,7 +87,10 @@ std::string benchmark_text(const BenchmarkFacts& facts, const Summary& summary) 
     line("peak", peak_text(summary.rates.peak));
     line("slowest", slowest_rank_text(summary));
   }
-  if (summary.end.prediction) line("plan", summary.end.prediction->text(summary.averaged > 0 ? summary.median_seconds : 0));
+  if (summary.end.prediction) {
+    line("plan", summary.end.prediction->text(summary.averaged > 0 ? summary.median_seconds : 0));
+    if (const std::string rows = summary.end.prediction->rows_text(); !rows.empty()) line("parts", rows);
+  }
   line("memory", memory_text(summary.end));
   if (summary.final_loss) line("loss", fmt::format("{:.4f} after {} steps", *summary.final_loss, summary.steps_done));
   for (const Place& place : summary.end.places) line(place.label, place.path);

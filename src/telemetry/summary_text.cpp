@@ -116,7 +116,10 @@ std::string Summary::text() const {
   line("done", result_text(*this));
   line("speed", speed_text(*this));
   if (averaged > 0) line("rates", rates_text(*this));
-  if (end.prediction) line("plan", end.prediction->text(averaged > 0 ? median_seconds : 0));
+  if (end.prediction) {
+    line("plan", end.prediction->text(averaged > 0 ? median_seconds : 0));
+    line("parts", end.prediction->rows_text());
+  }
   if (end.memory_announced > 0 || most_memory() > 0) line("memory", memory_text(*this));
   if (end.time) line("time", end.time->text() + saves_text(end.saves));
   line("slow", slow_text(end.stragglers));

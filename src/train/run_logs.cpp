@@ -16,6 +16,7 @@
 #include "telemetry/console.h"
 #include "telemetry/csv.h"
 #include "telemetry/mllog.h"
+#include "train/part_seconds.h"
 #include "train/run_files.h"
 #include "train/run_state.h"
 #include "train/run_watch.h"
@@ -148,10 +149,25 @@ void RunLogs::gather_ranks(RunEnd& end) const {
   }
 }
 
+// Of the rank that computed longest; on rank 0.
+PartSeconds RunLogs::gather_parts() const {
+  const PartSeconds own = part_seconds(setup_.trace);
+  nlohmann::json text = nlohmann::json::array();
+  for (const auto& [name, seconds] : own) text.push_back({name, seconds});
+  PartSeconds longest;
+  for (const std::string& of_rank : setup_.control.gather("parts", json_text(text, kOneLine))) {
+    PartSeconds parts;
+    for (const nlohmann::json& part : parse_json(of_rank)) parts.emplace_back(part.at(0), part.at(1));
+    if (longest.empty() || (!parts.empty() && parts.front().second > longest.front().second)) longest = std::move(parts);
+  }
+  return longest;
+}
+
 RunEnd RunLogs::run_end(RunOutcome outcome, const RunState& state, RunWatch& watch) const {
   const ExpManagerSettings& logs = setup_.settings.exp_manager;
   RunEnd end{.ranks = {}, .places = {}, .next_command = next_command(outcome, state)};
   end.prediction = setup_.prediction;
+  if (end.prediction) end.prediction->measured_parts = gather_parts();
   gather_ranks(end);
   watch.add_to(end);
   end.places.push_back({"run", setup_.folder.path().string()});

@@ -40,6 +40,7 @@ class RunLogs {
   void add_run_logs(int64_t first_step, const Notify& notify);
   std::string next_command(RunOutcome outcome, const RunState& state) const;
   void gather_ranks(RunEnd& end) const;
+  PartSeconds gather_parts() const;
   RunEnd run_end(RunOutcome outcome, const RunState& state, RunWatch& watch) const;
   BenchmarkFacts benchmark_facts() const;
 

@@ -43,7 +43,7 @@ RunSetup::RunSetup(RunRequest asked, World& ranks)
       world(ranks),
       place(place_in(world, settings)),
       machine(world, settings.trainer),
-      timed_backend(request.trace_ops == TraceOps::yes || model.profile.enabled
+      timed_backend(request.trace_ops == TraceOps::yes || request.predict || model.profile.enabled
                         ? std::make_unique<TimedBackend>(machine.backend(), trace)
                         : nullptr),
       backend(timed_backend ? *timed_backend : machine.backend()),

@@ -15,8 +15,12 @@ namespace trireme {
 // A few steps, when the first ones, in which plans and pages are made, are over.
 bool StepTracer::is_traced(int64_t step) const {
   constexpr int64_t kTracedSteps = 3;
-  if (setup_.request.trace_ops == TraceOps::no) return false;
-  const int64_t first = first_step_ + warm_up_steps(setup_.settings.trainer.max_steps - first_step_);
+  const int64_t steps = setup_.settings.trainer.max_steps - first_step_, warm_up = warm_up_steps(steps);
+  const bool is_asked = setup_.request.trace_ops == TraceOps::yes;
+  // For the parts of a prediction, if as many steps are left to be measured as they are.
+  const bool is_predicted = setup_.prediction.has_value() && steps >= warm_up + 2 * kTracedSteps;
+  if (!is_asked && !is_predicted) return false;
+  const int64_t first = first_step_ + warm_up;
   return step >= first && step < first + kTracedSteps;
 }
 

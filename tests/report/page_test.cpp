@@ -95,6 +95,32 @@ TEST_F(PageTest, WhateverALogSaysStaysText) {
   EXPECT_EQ(html_escaped("<a b='c' d=\"e\">&"), "&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;");
 }
 
+// The last row of `rows` is of another form than this program writes.
+nlohmann::json plan_of_summary(const std::string& part) {
+  return {{"on", "mars"},
+          {"step_s", 2.0},
+          {"measured_s", 1.6},
+          {"rows", {{{"part", part}, {"predicted_s", 1.5}, {"measured_s", 1.2}}, {{"part", 7}}}}};
+}
+
+TEST_F(PageTest, ShowsAStepAsPredictedAndAsMeasured) {
+  std::vector<RunLog> logs{read_run(folder_.write("a/dllogger.json", nemo_log(2)))};
+  EXPECT_EQ(occurrences(html_page(make_report(logs, {}, "")), "Predicted step"), 0u);
+  logs[0].summary = {{"plan", plan_of_summary("compute")}};
+  const std::string page = html_page(make_report(logs, {}, ""));
+  EXPECT_TRUE(contains(page, "<h2>Predicted step, mars</h2>"));
+  EXPECT_TRUE(contains(page, "<td class=number>2.00 s</td><td class=number>1.60 s</td><td class=number>+25.0%</td>"));
+  EXPECT_TRUE(contains(page, "<td class=number>1.50 s</td><td class=number>1.20 s</td><td class=number>+25.0%</td>"));
+  EXPECT_TRUE(contains(page, "<span style=\"width:100.00%;background:var(--run0)\" title=\"compute: 1.50 s\">"));
+  EXPECT_TRUE(contains(page, "<span style=\"width:80.00%;background:var(--run0)\" title=\"compute: 1.20 s\">"));
+  logs[0].summary["plan"] = plan_of_summary("<script>");
+  EXPECT_EQ(occurrences(html_page(make_report(logs, {}, "")), "<script"), 2u);
+  for (const nlohmann::json& wrong : {nlohmann::json(3), nlohmann::json::object(), nlohmann::json{{"rows", "x"}}}) {
+    logs[0].summary["plan"] = wrong;
+    EXPECT_FALSE(html_page(make_report(logs, {}, "")).empty());
+  }
+}
+
 TEST_F(PageTest, BytesThatAreNoTextDoNotStopIt) {
   std::vector<RunLog> logs{read_run(folder_.write("a/dllogger.json", nemo_log(2)))};
   logs[0].name = "\xff\xfe";
