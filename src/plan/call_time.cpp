@@ -59,6 +59,13 @@ double CallTimes::attention_seconds(const PlanCall& op) const {
 }
 
 double CallTimes::seconds(const PlanCall& op) const {
+  if (measured_ != nullptr)
+    if (const std::optional<double> seconds = measured_->seconds(op))
+      return std::max(*seconds + platform_.measured->op_seconds, 0.0);
+  return modelled_seconds(op);
+}
+
+double CallTimes::modelled_seconds(const PlanCall& op) const {
   const auto rows = static_cast<double>(op.rows), columns = static_cast<double>(op.columns);
   switch (op.kind) {
     case CallKind::gemm:
@@ -83,9 +90,17 @@ double CallTimes::network_bandwidth() const {
 
 double CallTimes::nvlink_bandwidth() const { return platform_.nvlink_bandwidth * kGiga * platform_.nvlink_share; }
 
+// Null if that collective was not measured between so many ranks.
+const CollectiveTimes* CallTimes::measured_collective(std::string_view name, double ranks) const {
+  if (platform_.measured == nullptr || ranks != static_cast<double>(platform_.measured->ranks)) return nullptr;
+  const auto found = platform_.measured->collectives.find(std::string(name));
+  return found == platform_.measured->collectives.end() ? nullptr : &found->second;
+}
+
 // A ring passes through all local members before it leaves the node, so it uses the network ports of all of them.
 double CallTimes::collective_seconds(std::string_view name, double bytes, double calls, const GroupPlace& place) const {
   if (place.size <= 1 || calls == 0) return 0;
+  if (const CollectiveTimes* measured = measured_collective(name, place.size)) return calls * measured->seconds(bytes / calls);
   const double local = std::clamp(std::floor(platform_.nvlink_domain / place.stride), 1.0, place.size);
   const double domains = std::ceil(place.size / local);
   const double bandwidth = domains > 1 ? std::min(nvlink_bandwidth(), local * network_bandwidth()) : nvlink_bandwidth();
@@ -97,6 +112,9 @@ double CallTimes::collective_seconds(std::string_view name, double bytes, double
 }
 
 double CallTimes::message_seconds(double bytes, double stride) const {
+  if (platform_.measured != nullptr && stride < static_cast<double>(platform_.measured->ranks))
+    if (const auto* measured = measured_collective("sendrecv", static_cast<double>(platform_.measured->ranks)))
+      return measured->seconds(bytes);
   const bool leaves_domain = stride >= platform_.nvlink_domain;
   const double bandwidth = leaves_domain ? network_bandwidth() : nvlink_bandwidth();
   return bytes / bandwidth + (leaves_domain ? platform_.network_latency_us : platform_.nvlink_latency_us) * kMicro;

@@ -1,9 +1,11 @@
 // GPUs and the platforms that connect them, from hardware/gpus/*.yaml and hardware/*.yaml.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "plan/measured_machine.h"
 #include "plan/number_keys.h"
 
 namespace trireme {
@@ -11,7 +13,7 @@ namespace trireme {
 // The fit may change at most three of the values: `fitted` names them.
 struct GpuModel {
   std::string name, summary;
-  double bf16_tflops = 0, fp8_tflops = 0;  // the maker's dense figures; 0: not there
+  double bf16_tflops = 0, fp8_tflops = 0, f32_tflops = 0;  // the maker's dense figures, or what was measured; 0: not there
   double memory_gib = 0;
   double memory_bandwidth = 0;  // GB/s
   double multiprocessors = 0;
@@ -32,8 +34,9 @@ struct Platform {
   double network_bandwidth = 0;  // GB/s per GPU, one direction
   double network_share = 0.8;
   double network_latency_us = 0;
-  double oversubscription = 1;    // of the switches above the first
-  double price_per_gpu_hour = 0;  // 0: not known
+  double oversubscription = 1;                      // of the switches above the first
+  double price_per_gpu_hour = 0;                    // 0: not known
+  std::shared_ptr<const MeasuredMachine> measured;  // null: its times are modelled
 };
 
 // The keys of the files, and where their values go.

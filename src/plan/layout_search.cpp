@@ -47,7 +47,6 @@ class Candidates {
     ModelSettings& model = settings.model;
     model.tensor_model_parallel_size = tp, model.pipeline_model_parallel_size = pp, model.context_parallel_size = cp;
     model.sequence_parallel = tp > 1;
-    model.pipeline_schedule = PipelineSchedule::one_forward_one_backward;
     model.num_layers_in_first_pipeline_stage = model.num_layers_in_last_pipeline_stage = 0;
     for (const int64_t vp : pp > 1 ? divisors_up_to(model.num_layers / pp, kMostChunks) : std::vector<int64_t>{1})
       for (int64_t micro_batch = 1; micro_batch <= kMostMicroBatch; micro_batch *= 2)
@@ -60,8 +59,17 @@ class Candidates {
           model.activations_checkpoint_granularity = recompute;
           model.activations_checkpoint_method = RecomputeMethod::uniform;
           model.activations_checkpoint_num_layers = 1;
-          add_variants(settings);
+          for (const PipelineSchedule schedule : schedules_for(pp, vp)) {
+            model.pipeline_schedule = schedule;
+            add_variants(settings);
+          }
         }
+  }
+
+  // With chunks, 1F1B is the interleaved schedule, the only one that has them. GPipe waits as long as 1F1B and keeps more.
+  static std::vector<PipelineSchedule> schedules_for(int64_t stages, int64_t chunks) {
+    if (stages == 1 || chunks > 1) return {PipelineSchedule::one_forward_one_backward};
+    return {PipelineSchedule::one_forward_one_backward, PipelineSchedule::zero_bubble};
   }
 
   void add_variants(const Settings& settings) {
@@ -80,6 +88,8 @@ class Candidates {
   }
 
   void add_if_valid(const Settings& settings) {
+    const ModelSettings& model = settings.model;
+    if (model.fp8.enabled && model.pipeline_schedule == PipelineSchedule::zero_bubble) return;  // does not run in FP8
     try {
       validate(settings);
     } catch (const UserError&) {
@@ -100,28 +110,21 @@ class Candidates {
 // Layouts that differ only in how layers are divided have the same recorded parts.
 class RecordingCache {
  public:
+  explicit RecordingCache(RecordedDevice device) : device_(device) {}
+
   const StepRecording& of(const Settings& settings) {
     const ModelSettings& model = settings.model;
     auto& recording = known_[{model.tensor_model_parallel_size, model.context_parallel_size, settings.data_parallel_size(),
                               model.micro_batch_size, static_cast<int>(model.activations_checkpoint_granularity),
                               model.fp8.enabled, model.optim.is_distributed()}];
-    if (recording == nullptr) recording = std::make_unique<StepRecording>(record_step(settings));
+    if (recording == nullptr) recording = std::make_unique<StepRecording>(record_step(settings, device_));
     return *recording;
   }
 
  private:
+  RecordedDevice device_;
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int, bool, bool>, std::unique_ptr<StepRecording>> known_;
 };
-
-// What a micro-batch needs stops growing once the pipeline is full, so the memory of a long step is that of a short one.
-Settings with_short_step(const Settings& settings) {
-  const int64_t stages = settings.model.pipeline_model_parallel_size;
-  const int64_t micro_batches = run_size(settings).micro_batches;
-  const int64_t enough = 2 * stages + micro_batches % stages;
-  Settings shorter = settings;
-  if (enough < micro_batches) shorter.model.global_batch_size = settings.model.global_batch_size / micro_batches * enough;
-  return shorter;
-}
 
 // Layouts that did not fit. Neither does one that differs only by a larger micro-batch or by less recompute.
 class TooLarge {
@@ -137,11 +140,12 @@ class TooLarge {
   }
 
  private:
-  static std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool> key_of(const ModelSettings& model) {
+  static std::tuple<int64_t, int64_t, int64_t, int64_t, PipelineSchedule, bool, bool> key_of(const ModelSettings& model) {
     return {model.tensor_model_parallel_size,
             model.pipeline_model_parallel_size,
             model.virtual_pipeline_model_parallel_size,
             model.context_parallel_size,
+            model.pipeline_schedule,
             model.fp8.enabled,
             model.optim.is_distributed()};
   }
@@ -156,9 +160,18 @@ struct TimedLayout {
 
 }  // namespace
 
+Settings with_short_step(const Settings& settings) {
+  const int64_t stages = settings.model.pipeline_model_parallel_size;
+  const int64_t micro_batches = run_size(settings).micro_batches;
+  const int64_t enough = 2 * stages + micro_batches % stages;
+  Settings shorter = settings;
+  if (enough < micro_batches) shorter.model.global_batch_size = settings.model.global_batch_size / micro_batches * enough;
+  return shorter;
+}
+
 LayoutSearch search_layouts(const PlanRequest& request, const SearchOptions& options) {
-  require_number_format(request);
-  RecordingCache recordings;
+  require_timed(request);
+  RecordingCache recordings(device_of(request.platform));
   LayoutSearch search;
   std::vector<TimedLayout> timed;
   for (const Settings& settings : Candidates(request, options).all()) {

@@ -19,9 +19,14 @@ struct LayoutSearch {
   std::vector<RunPlan> best;  // that fit, the fastest first
 };
 
-// Over TP with sequence parallelism, PP, VP, CP, the micro-batch and recompute; everything else, also the number of ranks and the
-// global batch, is the request's. Layouts are timed first; memory is planned from the fastest on, until enough of them fit.
+// Over TP with sequence parallelism, PP, VP, the pipeline schedule, CP, the micro-batch and recompute; everything else, also the
+// number of ranks and the global batch, is the request's. Layouts are timed first; memory is planned from the fastest on, until
+// enough of them fit.
 LayoutSearch search_layouts(const PlanRequest& request, const SearchOptions& options);
+
+// A shorter step whose memory is that of the whole one: what a micro-batch needs stops growing once the pipeline is full. Not for
+// GPipe, which keeps all micro-batches.
+Settings with_short_step(const Settings& settings);
 
 // The days to the request's tokens if every GPU ran at its peak: no layout is faster.
 double least_days(const PlanRequest& request, const SearchOptions& options);

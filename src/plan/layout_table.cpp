@@ -85,21 +85,21 @@ std::vector<std::pair<std::string, std::string>> layout_keys(const Settings& set
 }  // namespace
 
 std::string layout_head(const PlanRequest& request) {
-  return fmt::format("{:>6} {:>4} {:>4} {:>4} {:>4} {:>6} {:>4} {:<9} {:<6} {:<7} {:>10} {:>9} {:>6} {:>10}{}", "GPUs", "TP",
-                     "PP", "VP", "CP", "DP", "mbs", "recompute", "format", "sharded", "step", "tokens/s", "MFU", "memory",
-                     request.tokens > 0 ? "     days" : "");
+  return fmt::format("{:>6} {:>4} {:>4} {:>4} {:<5} {:>4} {:>6} {:>4} {:<9} {:<6} {:<7} {:>10} {:>9} {:>6} {:>10}{}", "GPUs",
+                     "TP", "PP", "VP", "sched", "CP", "DP", "mbs", "recompute", "format", "sharded", "step", "tokens/s", "MFU",
+                     "memory", request.tokens > 0 ? "     days" : "");
 }
 
 std::string layout_row(const RunPlan& plan) {
   const Settings& settings = plan.request.settings;
   const ModelSettings& model = settings.model;
   std::string row = fmt::format(
-      "{:>6} {:>4} {:>4} {:>4} {:>4} {:>6} {:>4} {:<9} {:<6} {:<7} {:>10} {:>9} {:>5.1f}% {:>10}", settings.ranks(),
+      "{:>6} {:>4} {:>4} {:>4} {:<5} {:>4} {:>6} {:>4} {:<9} {:<6} {:<7} {:>10} {:>9} {:>5.1f}% {:>10}", settings.ranks(),
       model.tensor_model_parallel_size, model.pipeline_model_parallel_size, model.virtual_pipeline_model_parallel_size,
-      model.context_parallel_size, settings.data_parallel_size(), model.micro_batch_size,
-      recompute_name(model.activations_checkpoint_granularity), format_name(model), model.optim.is_distributed() ? "yes" : "no",
-      format_seconds(plan.step.total), format_count(plan.tokens_per_second()), 100 * plan.rates.mfu(plan.tflops_per_gpu()),
-      format_bytes(plan.memory.total));
+      model.pipeline_model_parallel_size > 1 ? name_of(model.pipeline_schedule) : "-", model.context_parallel_size,
+      settings.data_parallel_size(), model.micro_batch_size, recompute_name(model.activations_checkpoint_granularity),
+      format_name(model), model.optim.is_distributed() ? "yes" : "no", format_seconds(plan.step.total),
+      format_count(plan.tokens_per_second()), 100 * plan.rates.mfu(plan.tflops_per_gpu()), format_bytes(plan.memory.total));
   if (plan.request.tokens > 0) row += fmt::format(" {:>8.1f}", plan.days());
   return row;
 }
@@ -108,6 +108,7 @@ nlohmann::ordered_json layout_json(const RunPlan& plan) {
   const Settings& settings = plan.request.settings;
   nlohmann::ordered_json row = {{"gpus", settings.ranks()},
                                 {"layout", layout_text(settings)},
+                                {"schedule", name_of(settings.model.pipeline_schedule)},
                                 {"micro_batch_size", settings.model.micro_batch_size},
                                 {"global_batch_size", settings.model.global_batch_size},
                                 {"recompute", recompute_name(settings.model.activations_checkpoint_granularity)},

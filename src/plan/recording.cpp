@@ -95,7 +95,7 @@ Settings probe_settings(const Settings& settings, int64_t layers_per_stage, Reco
   return probe;
 }
 
-Probe record_stage(const Settings& settings, int64_t data_parallel, int64_t stage) {
+Probe record_stage(const Settings& settings, int64_t data_parallel, int64_t stage, RecordedDevice device) {
   const ModelSettings& model = settings.model;
   const MeshShape shape{.tp = narrow<int>(model.tensor_model_parallel_size),
                         .cp = narrow<int>(model.context_parallel_size),
@@ -103,7 +103,7 @@ Probe record_stage(const Settings& settings, int64_t data_parallel, int64_t stag
                         .pp = narrow<int>(kProbeStages)};
   StepLog log;
   const CostMesh cost_mesh = CostMesh::of({.shape = shape, .rank = narrow<int>(stage) * shape.tp * shape.cp * shape.dp}, &log);
-  RecordingBackend backend;
+  RecordingBackend backend(device);
   ActionMarks marks(backend, log);
   Arenas arenas = Arenas::measuring();
   const EngineSettings engine_settings{
@@ -135,8 +135,8 @@ PartCalls difference(const PartCalls& whole, const PartCalls& part) {
 }  // namespace
 
 bool PlanCall::is_same_work(const PlanCall& o) const {
-  return kind == o.kind && name == o.name && flops == o.flops && bytes == o.bytes && rows == o.rows && columns == o.columns &&
-         depth == o.depth && batches == o.batches && dtype == o.dtype && group == o.group;
+  return kind == o.kind && name == o.name && flops == o.flops && bytes == o.bytes && draws == o.draws && rows == o.rows &&
+         columns == o.columns && depth == o.depth && batches == o.batches && dtype == o.dtype && group == o.group;
 }
 
 void PlanCalls::add(const PlanCall& call, double times) {
@@ -162,10 +162,10 @@ void PartCalls::add(const PartCalls& part, double times) {
   forward.add(part.forward, times), backward.add(part.backward, times), update.add(part.update, times);
 }
 
-StepRecording record_step(const Settings& settings) {
+StepRecording record_step(const Settings& settings, RecordedDevice device) {
   const int64_t data_parallel = settings.data_parallel_size();
   const auto probe = [&](int64_t layers, int64_t stage, RecomputeGranularity recompute) {
-    return record_stage(probe_settings(settings, layers, recompute), data_parallel, stage);
+    return record_stage(probe_settings(settings, layers, recompute), data_parallel, stage, device);
   };
   const RecomputeGranularity asked = settings.model.activations_checkpoint_granularity;
   const RecomputeGranularity kept = asked == RecomputeGranularity::full ? RecomputeGranularity::none : asked;

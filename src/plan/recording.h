@@ -19,6 +19,7 @@ struct PlanCall {
   std::string_view name;
   double flops = 0;
   double bytes = 0;  // read and written; of a collective: the whole tensor that the group shares
+  double draws = 0;  // with dropout: the bytes, or of attention the FLOPs, of the op
   // Of a GEMM: [rows,depth] times [depth,columns]. Of attention: queries, keys, head width, and B*H as batches.
   int64_t rows = 0, columns = 0, depth = 0, batches = 1;
   DType dtype = DType::bf16;
@@ -53,7 +54,10 @@ struct StepRecording {
   double message_bytes = 0;           // between two stages, per micro-batch and rank
 };
 
+// What the recorded step would run on: the trainer cuts some work by it.
+enum class RecordedDevice : uint8_t { gpu, cpu };
+
 // The settings must be valid, their vocabulary known.
-StepRecording record_step(const Settings& settings);
+StepRecording record_step(const Settings& settings, RecordedDevice device = RecordedDevice::gpu);
 
 }  // namespace trireme

@@ -32,11 +32,14 @@ PlanCall call_of(const Op& op) {
                        std::is_same_v<Op, UpdateScales>) {
     call.kind = CallKind::optimizer;
   }
+  if constexpr (requires { op.dropout; })
+    if (op.dropout.active()) call.draws = call.flops > 0 ? call.flops : call.bytes;
   return call;
 }
 
 class RecordingBackend final : public CostGpu {
  public:
+  explicit RecordingBackend(RecordedDevice device) : device_(device) {}
   std::vector<PlanCall> calls;  // in order
 
 #define TRIREME_RECORD_CALL(Op) \
@@ -44,7 +47,16 @@ class RecordingBackend final : public CostGpu {
   TRIREME_OPS(TRIREME_RECORD_CALL)
 #undef TRIREME_RECORD_CALL
 
+  int64_t full_speed_rows() const override {
+    return device_ == RecordedDevice::gpu ? CostGpu::full_speed_rows() : Backend::full_speed_rows();
+  }
+  bool has_room_for_wgrad(int64_t rows, int64_t columns) const override {
+    return device_ == RecordedDevice::gpu && CostGpu::has_room_for_wgrad(rows, columns);
+  }
   std::string description() const override { return "records the calls of a step"; }
+
+ private:
+  RecordedDevice device_;
 };
 
 }  // namespace trireme

@@ -14,12 +14,32 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600, kHoursPerDay = 24;
 
-PlanCase case_of(const PlanRequest& request) { return {request.settings, layers_of(request.settings.model)}; }
+PlanCase case_of(const PlanRequest& request) {
+  return {request.settings, layers_of(request.settings.model), device_of(request.platform)};
+}
 
 DevicePeak peak_of(const PlanRequest& request) {
   const GpuModel& gpu = request.platform.gpu;
   const bool is_fp8 = request.settings.model.fp8.enabled;
-  return {fmt::format("{}, {} dense", gpu.name, is_fp8 ? "fp8" : "bf16"), is_fp8 ? gpu.fp8_tflops : gpu.bf16_tflops};
+  if (request.platform.measured == nullptr)
+    return {fmt::format("{}, {} dense", gpu.name, is_fp8 ? "fp8" : "bf16"), is_fp8 ? gpu.fp8_tflops : gpu.bf16_tflops};
+  const std::string format = format_of(request.settings);
+  const double tflops = is_fp8 ? gpu.fp8_tflops : format == "f32" ? gpu.f32_tflops : gpu.bf16_tflops;
+  return {fmt::format("{}, large {} GEMMs as measured", gpu.name, format), tflops};
+}
+
+// Ranks share the cores of a machine, so as many must run as were measured.
+void require_measured(const PlanRequest& request, const MeasuredMachine& measured) {
+  const Settings& settings = request.settings;
+  const std::string& name = request.platform.name;
+  if (measured.ops_of(settings) == nullptr)
+    throw UserError("--cluster {}: {} was not measured there; measure it again with this version, or change trainer.precision",
+                    name, format_of(settings));
+  const bool knows_network = request.platform.network_bandwidth > 0;
+  if (settings.ranks() == measured.ranks || (knows_network && settings.ranks() % measured.ranks == 0)) return;
+  throw UserError(
+      "--cluster {}: measured with {}, and this run has {}; measure with as many: mpirun -n {} trireme plan --measure", name,
+      plural(measured.ranks, "rank"), settings.ranks(), settings.ranks());
 }
 
 std::string software_text(const SoftwareProfile& software) {
@@ -49,17 +69,22 @@ double RunPlan::cost() const {
 
 GpuKind gpu_kind_of(const Platform& platform) {
   const GpuModel& gpu = platform.gpu;
-  return {.name = gpu.name, .memory = static_cast<int64_t>(gpu.memory_gib * static_cast<double>(int64_t{1} << 30))};
+  return {.name = gpu.name,
+          .memory = static_cast<int64_t>(gpu.memory_gib * static_cast<double>(int64_t{1} << 30)),
+          .threads = platform.measured ? platform.measured->threads : 0};
 }
 
-void require_number_format(const PlanRequest& request) {
+RecordedDevice device_of(const Platform& platform) { return platform.measured ? platform.measured->device : RecordedDevice::gpu; }
+
+void require_timed(const PlanRequest& request) {
   const GpuModel& gpu = request.platform.gpu;
+  if (const MeasuredMachine* measured = request.platform.measured.get()) return require_measured(request, *measured);
   if (request.settings.model.fp8.enabled && gpu.fp8_tflops == 0)
     throw UserError("model.fp8=true: {} has no FP8; use model.fp8=false or another --cluster", gpu.name);
 }
 
 StepTime step_of(const PlanRequest& request) {
-  require_number_format(request);
+  require_timed(request);
   return step_time(case_of(request), request.platform, request.software);
 }
 
@@ -106,7 +131,8 @@ std::string text_of(const RunPlan& plan, const std::string& name) {
     if (plan.cost() > 0) text += fmt::format(", cost {}", format_count(plan.cost()));
     text += "\n";
   }
-  return text + fmt::format("from    {}\n", software_text(plan.request.software));
+  const std::string measured = plan.request.platform.measured ? plan.request.platform.summary + "; " : "";
+  return text + fmt::format("from    {}{}\n", measured, software_text(plan.request.software));
 }
 
 nlohmann::ordered_json json_of(const RunPlan& plan, const std::string& name) {

@@ -53,8 +53,11 @@ RunPlan plan_of(const PlanRequest& request, TargetPlan memory, const StepTime& s
 // The platform's GPU, with its memory.
 GpuKind gpu_kind_of(const Platform& platform);
 
-// Throws a UserError if the GPU cannot compute in the recipe's number format.
-void require_number_format(const PlanRequest& request);
+// What a step is recorded for.
+RecordedDevice device_of(const Platform& platform);
+
+// Throws a UserError if nothing is known of the recipe's number format there or, where the platform was measured, of its ranks.
+void require_timed(const PlanRequest& request);
 
 StepTime step_of(const PlanRequest& request);
 std::string parts_text(const StepTime& step);  // "compute 1.2 s (90.1%), ..."

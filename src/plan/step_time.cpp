@@ -3,20 +3,19 @@
 #include <algorithm>
 
 #include "comm/group_kind.h"
-#include "plan/call_time.h"
 #include "train/run_size.h"
 
 namespace trireme {
 namespace {
 
 // Hidden communication takes multiprocessors and memory bandwidth from the ops it overlaps.
-constexpr double kInterference = 0.15;
+constexpr double kInterference = 0.15;  // where it was not measured
 // Of the pass that it overlaps, communication can hide in this share: a bucket is summed only once it is complete.
 constexpr double kHiding = 0.9;
 
-double exposed(double communication, double window) {
+double exposed(double communication, double window, double cost) {
   const double hidden = std::min(communication, kHiding * window);
-  return communication - hidden + kInterference * hidden;
+  return communication - hidden + cost * hidden;
 }
 
 }  // namespace
@@ -75,13 +74,15 @@ void StepTimer::PartTime::add(const PartTime& other, double times) {
 }
 
 StepTimer::StepTimer(const PlanCase& plan_case, const Platform& platform, const SoftwareProfile& software)
-    : case_(plan_case), platform_(platform), software_(software) {
+    : case_(plan_case),
+      platform_(platform),
+      software_(software),
+      times_(platform, software, platform.measured ? platform.measured->ops_of(plan_case.settings) : nullptr) {
   add_stages();
 }
 
 ActionTime StepTimer::action_time(const PlanCalls& calls) const {
   const ModelSettings& model = case_.settings.model;
-  const CallTimes times(platform_, software_);
   const auto tp = static_cast<double>(model.tensor_model_parallel_size), cp = static_cast<double>(model.context_parallel_size);
   // Other programs rebuild the attention matrix, which this program never has.
   const bool repeats_attention = model.activations_checkpoint_granularity == RecomputeGranularity::selective &&
@@ -90,16 +91,16 @@ ActionTime StepTimer::action_time(const PlanCalls& calls) const {
   for (const PlanCall& call : calls.calls()) {
     sum.calls += call.count;
     if (call.kind != CallKind::collective) {
-      sum.compute += call.count * times.seconds(call);
+      sum.compute += call.count * times_.seconds(call);
       if (repeats_attention && call.kind == CallKind::attention_backward) {
         PlanCall again = call;
         again.kind = CallKind::attention_forward;
-        sum.compute += call.count * times.seconds(again);
+        sum.compute += call.count * times_.seconds(again);
       }
     } else if (call.group == name_of(GroupKind::tp)) {
-      sum.tp += times.collective_seconds(call.name, call.count * call.bytes, call.count, {.size = tp, .stride = 1});
+      sum.tp += times_.collective_seconds(call.name, call.count * call.bytes, call.count, {.size = tp, .stride = 1});
     } else if (call.name == "exchange_send") {
-      sum.cp += call.count * times.message_seconds(call.bytes, tp * cp > platform_.nvlink_domain ? platform_.nvlink_domain : tp);
+      sum.cp += call.count * times_.message_seconds(call.bytes, tp * cp > platform_.nvlink_domain ? platform_.nvlink_domain : tp);
     }
   }
   sum.tp *= software_[Constant::tp_exposed], sum.cp *= software_[Constant::tp_exposed];
@@ -108,20 +109,19 @@ ActionTime StepTimer::action_time(const PlanCalls& calls) const {
 
 UpdateTime StepTimer::update_time(const PlanCalls& calls) const {
   const Settings& settings = case_.settings;
-  const CallTimes times(platform_, software_);
   const auto tp = static_cast<double>(settings.model.tensor_model_parallel_size);
   const auto copies = static_cast<double>(settings.data_parallel_size() * settings.model.context_parallel_size);
   UpdateTime update;
   for (const PlanCall& call : calls.calls()) {
     const bool is_data_parallel = call.group == name_of(GroupKind::dp) || call.group == name_of(GroupKind::dp_cp);
     if (call.kind != CallKind::collective) {
-      update.optimizer += call.count * times.seconds(call);
+      update.optimizer += call.count * times_.seconds(call);
     } else if (is_data_parallel) {
       double& sum = call.name == "all_gather" ? update.param_sync : update.grad_sync;
-      sum += call.count * times.collective_seconds(call.name, call.bytes, 1, {.size = copies, .stride = tp});
+      sum += call.count * times_.collective_seconds(call.name, call.bytes, 1, {.size = copies, .stride = tp});
     } else if (call.group == name_of(GroupKind::embedding) && case_.pipeline.stages > 1) {
       update.grad_sync +=
-          call.count * times.collective_seconds(call.name, call.bytes, 1, {.size = 2, .stride = platform_.nvlink_domain});
+          call.count * times_.collective_seconds(call.name, call.bytes, 1, {.size = 2, .stride = platform_.nvlink_domain});
     }
   }
   return update;
@@ -138,7 +138,7 @@ double StepTimer::message_seconds() const {
   const double ranks_apart = static_cast<double>(case_.settings.ranks()) / static_cast<double>(case_.pipeline.stages);
   const bool splits = software_.splits_messages && !model.sequence_parallel;
   const double parts = splits ? static_cast<double>(model.tensor_model_parallel_size) : 1;
-  return CallTimes(platform_, software_).message_seconds(case_.recording.message_bytes / parts, ranks_apart);
+  return times_.message_seconds(case_.recording.message_bytes / parts, ranks_apart);
 }
 
 // Where the host enqueues more slowly than the device computes, the device waits for it.
@@ -193,13 +193,14 @@ double StepTimer::pipeline_seconds() const {
 // Data-parallel communication that the passes of one micro-batch do not hide, on the stage that has most.
 double StepTimer::exposed_sync() const {
   const OptimSettings& optim = case_.settings.model.optim;
+  const double cost = platform_.measured ? platform_.measured->overlap_cost : kInterference;
   double most = 0;
   for (const StageTime& stage : stages_) {
     double forward = 0, backward = 0;
     for (const ActionTime& chunk : stage.forward) forward += chunk.compute;
     for (const ActionTime& chunk : stage.backward) backward += chunk.compute;
-    most = std::max(most, exposed(stage.update.grad_sync, optim.overlap_grad_sync ? backward : 0) +
-                              exposed(stage.update.param_sync, optim.overlap_param_sync ? forward : 0));
+    most = std::max(most, exposed(stage.update.grad_sync, optim.overlap_grad_sync ? backward : 0, cost) +
+                              exposed(stage.update.param_sync, optim.overlap_param_sync ? forward : 0, cost));
   }
   return most;
 }
@@ -221,7 +222,7 @@ StepTime StepTimer::time() const {
   for (const StageTime& stage : stages_) busiest.optimizer = std::max(busiest.optimizer, stage.update.optimizer);
   busiest.bubble = length - work;
   busiest.dp = exposed_sync();
-  busiest.other = software_[Constant::step];
+  busiest.other = software_[Constant::step] + (platform_.measured ? platform_.measured->step_seconds : 0);
   busiest.total = length + busiest.dp + busiest.optimizer + busiest.other;
   return busiest;
 }

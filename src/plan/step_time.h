@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "plan/call_time.h"
 #include "plan/hardware.h"
 #include "plan/pipeline_clock.h"
 #include "plan/recording.h"
@@ -24,7 +25,8 @@ StageLayers spread_layers(int64_t layers, int64_t stages, int64_t chunks);
 class PlanCase {
  public:
   // The settings must be valid but for the division of layers.
-  PlanCase(const Settings& from, StageLayers stage_layers) : PlanCase(from, std::move(stage_layers), record_step(from)) {}
+  PlanCase(const Settings& from, StageLayers stage_layers, RecordedDevice device = RecordedDevice::gpu)
+      : PlanCase(from, std::move(stage_layers), record_step(from, device)) {}
   PlanCase(const Settings& from, StageLayers stage_layers, StepRecording recorded);
 
   Settings settings;
@@ -95,6 +97,7 @@ class StepTimer {
   const PlanCase& case_;
   const Platform& platform_;
   const SoftwareProfile& software_;
+  const CallTimes times_;
   std::vector<StageTime> stages_;
   ActionSeconds seconds_;
 };

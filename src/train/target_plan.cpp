@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "train/memory_plan.h"
+#include "train/rank_machine.h"
 #include "train/run_size.h"
 
 namespace trireme {
@@ -30,6 +31,9 @@ constexpr std::array kGpus{
 
 // Measured on an H200: the driver's context and the libraries, before a run allocates anything.
 constexpr int64_t kDriver = mebibytes(550);
+
+// Measured on CPUs: the program, its libraries, data that was read ahead, stacks and logs.
+constexpr int64_t kProgram = mebibytes(60);
 
 // Machines of clouds by whose names recipes are called.
 struct Machine {
@@ -89,7 +93,11 @@ const GpuKind& gpu_of_recipe(std::string_view recipe) {
 TargetPlan plan_for_target(const Settings& settings, const GpuKind& gpu) {
   const EngineSettings engine{
       .model = settings.model, .precision = settings.trainer.precision, .gradient_clip = settings.trainer.gradient_clip_val};
-  const CostGpu target;
+  const CostGpu cost_gpu;
+  const bool is_cpu = gpu.threads > 0;
+  const std::unique_ptr<Backend> cpu =
+      is_cpu ? make_backend({.backend = BackendKind::cpu, .threads = gpu.threads}) : nullptr;  // knows what its ops need
+  const Backend& target = is_cpu ? *cpu : static_cast<const Backend&>(cost_gpu);
   TargetPlan largest;
   for (const int64_t stage : stages_to_look_at(settings.model.pipeline_model_parallel_size)) {
     const MeshPlace place = place_of_stage(settings, stage);
@@ -102,8 +110,8 @@ TargetPlan plan_for_target(const Settings& settings, const GpuKind& gpu) {
                .gpu = gpu,
                .step = profile_memory(plan)};
   }
-  largest.rows.emplace_back("driver and libraries", kDriver);
-  largest.total += kDriver;
+  largest.rows.emplace_back(is_cpu ? "program and libraries" : "driver and libraries", is_cpu ? kProgram : kDriver);
+  largest.total += largest.rows.back().second;
   return largest;
 }
 

@@ -17,6 +17,7 @@ namespace trireme {
 struct GpuKind {
   std::string_view name;  // h100-80: the model and the gigabytes its maker gives
   int64_t memory = 0;     // bytes that a driver reports
+  int64_t threads = 0;    // of a CPU; 0: a GPU
 };
 
 // By its name, or by the model where that has one size: h100-80, h100, H200. A UserError that lists them if there is no such GPU.

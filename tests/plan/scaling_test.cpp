@@ -81,6 +81,25 @@ TEST(LayoutSearchTest, TriesFp8AndShardingWhereAsked) {
   EXPECT_EQ(variants("dgx-a100", true), (Variants{{false, false}, {false, true}}));
 }
 
+// ZB-H1 has a smaller bubble than 1F1B and does not run in FP8; chunks have the interleaved schedule.
+TEST(LayoutSearchTest, TriesThePipelineSchedulesThatRun) {
+  PlanRequest request =
+      request_for("gpt3/126m", "dgx-h100", {"trainer.num_nodes=1", "trainer.devices=2", "model.global_batch_size=4"});
+  for (const bool fp8 : {false, true}) {
+    request.settings.model.fp8.enabled = fp8;
+    std::set<std::pair<bool, PipelineSchedule>> found;  // with chunks or not
+    for (const RunPlan& plan : search_layouts(request, {.count = 1000}).best) {
+      const ModelSettings& model = plan.request.settings.model;
+      if (model.pipeline_model_parallel_size > 1)
+        found.insert({model.virtual_pipeline_model_parallel_size > 1, model.pipeline_schedule});
+    }
+    const auto k1F1B = PipelineSchedule::one_forward_one_backward;
+    std::set<std::pair<bool, PipelineSchedule>> expected{{false, k1F1B}, {true, k1F1B}};
+    if (!fp8) expected.insert({false, PipelineSchedule::zero_bubble});
+    EXPECT_EQ(found, expected) << fp8;
+  }
+}
+
 TEST(LayoutSearchTest, NoLayoutIsFasterThanTheLeastDays) {
   PlanRequest request = request_for("gpt3/5b", "dgx-h100");
   request.tokens = 300e9;
