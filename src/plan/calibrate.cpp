@@ -12,6 +12,7 @@
 #include "config/catalogue.h"
 #include "config/yaml.h"
 #include "plan/nelder_mead.h"
+#include "plan/sweeps.h"
 
 namespace trireme {
 namespace {
@@ -247,6 +248,7 @@ std::string report_of(const Calibration& calibration) {
   add("Hopper and newer", ours.summary(is_hopper_or_newer), share.summary(is_hopper_or_newer));
   text += fmt::format("{:<42} {:>5} {:>7.2f} {:>7} {:>7.2f}\n", "mean of the profiles", "", ours.mean_of_profiles(), "",
                       share.mean_of_profiles());
+  if (const std::string sweeps = text_of(sweeps_of(ours)); !sweeps.empty()) text += "\n" + sweeps;
   text += "\nfive-fold cross-validation by (model, GPUs), profiles of 8 runs or more; all constants fitted without the fold\n";
   for (const auto& [name, summary] : calibration.cross_validation.by_profile())
     text += fmt::format("{:<42} {:>5} {:>7.2f} {:>7.2f}\n", name, summary.runs, summary.mean_pct, summary.p90_pct);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/catalogue.h"
+#include "plan/layout_search.h"
 
 namespace trireme {
 namespace {
@@ -71,6 +72,27 @@ ErrorSummary Evaluation::summary(const Chosen& chosen) const { return summarise(
 std::map<std::string, ErrorSummary> Evaluation::by_profile() const { return grouped(*this, &PublishedRun::profile); }
 std::map<std::string, ErrorSummary> Evaluation::by_source() const { return grouped(*this, &PublishedRun::source); }
 
+std::map<std::string, ErrorSummary> Evaluation::memory_by_source() const {
+  std::map<std::string, std::vector<double>> errors;
+  for (const EvaluatedRun& row : rows)
+    if (row.predicted_gib) errors[row.run->run.source].push_back(std::abs(row.memory_error_pct()));
+  std::map<std::string, ErrorSummary> sources;
+  for (const auto& [source, values] : errors) sources[source] = summarise(values);
+  return sources;
+}
+
+void plan_memory_of(Evaluation& evaluation, const PlannerConstants& constants) {
+  for (EvaluatedRun& row : evaluation.rows) {
+    const PublishedRun& run = row.run->run;
+    if (!evaluation.is_scored(row) || run.memory_gib == 0) continue;
+    if (constants.software.at(run.profile).attention != AttentionKernel::flash) continue;
+    Settings settings = with_short_step(row.run->plan_case->settings);
+    settings.model.optim.grad_sync_dtype = SyncType::f32;  // only this program keeps a copy of the gradients to sum them in bf16
+    const TargetPlan plan = plan_for_target(settings, gpu_kind_of(constants.platforms.at(row.run->platform)));
+    row.predicted_gib = static_cast<double>(plan.total - plan.rows.back().second) / std::exp2(30);
+  }
+}
+
 double Evaluation::mean_of_profiles() const {
   const auto profiles = by_profile();
   double sum = 0;
@@ -117,7 +139,9 @@ nlohmann::ordered_json json_of(const Evaluation& evaluation) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array(), profiles = nlohmann::ordered_json::object();
   for (const EvaluatedRun& row : evaluation.rows) {
     const PublishedRun& run = row.run->run;
-    nlohmann::ordered_json predicted = nullptr, error = nullptr;
+    nlohmann::ordered_json predicted = nullptr, error = nullptr, memory = nullptr;
+    if (row.predicted_gib)
+      memory = {{"predicted_gib", *row.predicted_gib}, {"measured_gib", run.memory_gib}, {"error_pct", row.memory_error_pct()}};
     if (row.predicted) predicted = *row.predicted, error = row.error_pct();
     rows.push_back({{"source", run.source},
                     {"model", run.model},
@@ -128,10 +152,13 @@ nlohmann::ordered_json json_of(const Evaluation& evaluation) {
                     {"profile", run.profile},
                     {"line", run.line},
                     {"scored", evaluation.is_scored(row)},
+                    {"memory", memory},
                     {"missing", run.missing.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(run.missing)}});
   }
   for (const auto& [name, summary] : evaluation.by_profile()) profiles[name] = json_of(summary);
-  return {{"summary", json_of(evaluation.summary())}, {"profiles", profiles}, {"rows", rows}};
+  nlohmann::ordered_json memory = nlohmann::ordered_json::object();
+  for (const auto& [name, summary] : evaluation.memory_by_source()) memory[name] = json_of(summary);
+  return {{"summary", json_of(evaluation.summary())}, {"profiles", profiles}, {"memory", memory}, {"rows", rows}};
 }
 
 std::string text_of(const Evaluation& evaluation) {
@@ -143,6 +170,7 @@ std::string text_of(const Evaluation& evaluation) {
   add("all scored runs", evaluation.summary());
   add("Hopper and newer", evaluation.summary(is_hopper_or_newer));
   text += fmt::format("{:<26} {:>5} {:>7.1f}\n", "mean of the profiles", "", evaluation.mean_of_profiles());
+  for (const auto& [name, summary] : evaluation.memory_by_source()) add("memory: " + name, summary);
   return text;
 }
 

@@ -31,6 +31,8 @@ ErrorSummary summarise(std::vector<double> errors_pct);
 struct EvaluatedRun {
   const PreparedRun* run = nullptr;
   std::optional<double> predicted;
+  std::optional<double> predicted_gib;  // of memory, where that was planned
+  double memory_error_pct() const { return 100 * (*predicted_gib / run->run.memory_gib - 1); }
   double error_pct() const { return 100 * (*predicted / run->run.step_seconds - 1); }
 };
 
@@ -43,7 +45,12 @@ struct Evaluation {
   std::map<std::string, ErrorSummary> by_profile() const;
   std::map<std::string, ErrorSummary> by_source() const;
   double mean_of_profiles() const;
+  std::map<std::string, ErrorSummary> memory_by_source() const;
 };
+
+// Plans the memory of the scored rows that have one, if their software does not keep the attention matrix, which this program
+// never has. It is that of the tensors, without driver and libraries.
+void plan_memory_of(Evaluation& evaluation, const PlannerConstants& constants);
 
 using Predict = std::function<double(const PreparedRun&)>;
 Evaluation evaluate(const std::vector<PreparedRun>& runs, const Predict& predict);

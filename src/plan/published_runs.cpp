@@ -68,7 +68,9 @@ class RunReader {
     }
     run.vp = text("vp").empty() ? 1 : number("vp");
     run.sequence_parallel = text("sp") == "1";
-    run.step_seconds = seconds("step_time_s");
+    run.step_seconds = positive("step_time_s", "expected seconds above 0");
+    if (columns_.contains("mem_gb") && !text("mem_gb").empty())
+      run.memory_gib = positive("mem_gb", "expected GiB above 0, or nothing");
     return run;
   }
 
@@ -90,12 +92,11 @@ class RunReader {
       fail(column, value, "expected a whole number of at least 1");
     return result;
   }
-  double seconds(const char* column) const {
+  double positive(const char* column, const char* advice) const {
     const std::string value = text(column);
     double result = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
-    if (error != std::errc() || end != value.data() + value.size() || !(result > 0) || result > 1e9)
-      fail(column, value, "expected seconds above 0");
+    if (error != std::errc() || end != value.data() + value.size() || !(result > 0) || result > 1e9) fail(column, value, advice);
     return result;
   }
 

@@ -19,6 +19,7 @@ struct PublishedRun {
   int64_t tp = 1, pp = 1, vp = 1, cp = 1, micro_batch = 0, global_batch = 0;
   bool sequence_parallel = false;
   double step_seconds = 0;
+  double memory_gib = 0;  // that the software's tensors took on the largest rank; 0: not published
 
   int64_t data_parallel() const { return gpus / (tp * pp * cp); }
   std::string missing;  // why it cannot be predicted; only of reported runs

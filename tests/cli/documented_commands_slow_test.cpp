@@ -1,6 +1,8 @@
 // Every command of README, docs and --help is run, in a folder that holds the files they name, page by page in their order. Only
 // four things differ from what a reader types: training stops after a few steps, models that do not fit here are not trained but
 // checked with --dry-run, mpirun may share cores, and a server takes any port and ends when it has printed its address.
+// four things differ from what a reader types: training stops after a few steps, a machine is measured quickly, models that do not fit here are not trained but
+// checked with --dry-run, and mpirun may share cores.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +65,9 @@ if [ "$1" = train ] && [ -z "$AS_TYPED" ]; then
   esac
 fi
 [ "$1" != finetune ] || [ -n "$AS_TYPED" ] || set -- "$@" trainer.max_steps=3
+case "$1 $2 " in
+  "plan --measure ") set -- "$@" --quick ;;
+esac
 case "$1 $2 $3 " in
   "launch local demo "*)
     case " $* " in *" --resume "*) steps=6 ;; *) steps=3 ;; esac

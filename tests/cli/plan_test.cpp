@@ -161,6 +161,24 @@ TEST(PlanCommandTest, ScaleFindsTheFastestLayoutAtEachNumberOfGpus) {
   EXPECT_TRUE(first_line.starts_with("<svg xmlns="));
 }
 
+// What is said of the winner is what a plan of it says, typed with its overrides or as the recipe that was written.
+TEST(PlanCommandTest, TheModelOfABudgetCanBePlanned) {
+  const TemporaryFolder folder;
+  const std::string best = (folder / "best.yaml").string();
+  const nlohmann::json budget = plan_json("--cluster dgx-h100 --nodes 1 --tokens 30B --days 5 --output " + best);
+  const nlohmann::json& winner = budget.at("winner");
+  EXPECT_LE(winner.at("days").get<double>(), 5);
+  EXPECT_EQ(budget.at("sizes").size(), 14);
+  std::string overrides;
+  for (const nlohmann::json& change : winner.at("overrides")) overrides += " '" + change.get<std::string>() + "'";
+  const std::string run = winner.at("recipe").get<std::string>() + overrides;
+  for (const std::string& recipe : {run, best})
+    EXPECT_NEAR(
+        plan_json(recipe + " --cluster dgx-h100 --nodes 1").at("step_s").get<double>() / winner.at("step_s").get<double>(), 1,
+        1e-9)
+        << recipe;
+}
+
 TEST(PlanCommandTest, MistakesAreAnsweredInOneLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"gpt3/5b --cluster mars", "--cluster mars: not known; use a3-high, a3-mega"},
@@ -182,7 +200,11 @@ TEST(PlanCommandTest, MistakesAreAnsweredInOneLine) {
       {"gpt3/5b --target-days 3", "--target-days 3 needs --search"},
       {"gpt3/5b --cluster dgx-h100 --tokens 300B --target-days 1 --search --nodes 1", "not reached, 8 GPUs take"},
       {"gpt3/5b --vary fp8", "--vary needs --search"},
-      {"gpt3/5b --output best.yaml", "needs --search or --calibrate"},
+      {"gpt3/5b --days 3", "--days 3 chooses among the GPT-3 sizes: leave out gpt3/5b, or plan it with --target-days"},
+      {"--days 3 --nodes 1", "--days 3 needs --tokens, such as --tokens 300B"},
+      {"--days 3 --tokens 1B", "--days 3 needs --nodes, such as --nodes 32"},
+      {"--days 0.001 --nodes 1 --tokens 1T", "no GPT-3 size is trained on 1T tokens in that time"},
+      {"gpt3/5b --output best.yaml", "needs --search, --days, --measure or --calibrate"},
       {"gpt3/5b --set network.width=2x", "network_width is not a key of the cluster or the GPU; use gpus_per_node"},
       {"gpt3/5b --set network.bandwidth=2y", "expected a number above 0, or a factor such as network_bandwidth=2x"},
       {"gpt3/5b --set network_bandwidth", "expected a number above 0"},
