@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "tensor/dtype.h"
 #include "comm/probe/probe_memory.h"
+#include "tensor/dtype.h"
 
 namespace trireme {
 namespace {
