@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kKept = 2;
+constexpr size_t kRemembered = 16;  // more than another rank can save while it hears which one is copied
 constexpr int64_t kManifestRoom = 1 << 20;
 
 std::string trouble_json(const Failure& failure) { return json_text(nlohmann::json{{"trouble", failure.what()}}, kOneLine); }
@@ -97,7 +98,7 @@ void LocalStore::save(const CheckpointInfo& info, const ShardLayout& layout, std
   const std::lock_guard lock(mutex_);
   saved_.push_back(
       {.manifest = std::move(manifest), .own_file = has_own ? fmt::format("rank-{:05}.safetensors", ranks_.rank()) : ""});
-  while (saved_.size() > kKept) saved_.erase(saved_.begin());
+  while (saved_.size() > kRemembered) saved_.erase(saved_.begin());
   changed_.notify_all();
 }
 
@@ -126,37 +127,37 @@ void LocalStore::remove() {
 
 void LocalStore::check_copies() {
   const std::lock_guard lock(mutex_);
-  changed_.notify_all();  // the next copy waits until this one's failure is known
   if (!trouble_.empty()) throw Failure("{}", std::exchange(trouble_, ""));
 }
 
+// Whether the newest copy failed is the same on all ranks, and so is what this throws.
 void LocalStore::wait_for_copies() {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(
-        lock, [&] { return has_ended_ || !trouble_.empty() || saved_.empty() || copied_ >= saved_.back().manifest.info.step; });
-  }
-  check_copies();
+  std::unique_lock lock(mutex_);
+  const auto newest = [&] { return saved_.empty() ? kNoStep : saved_.back().manifest.info.step; };
+  changed_.wait(lock, [&] { return has_ended_ || copied_ >= newest(); });
+  const std::string trouble = std::exchange(trouble_, "");
+  if (!trouble.empty() && (has_ended_ || failed_ == newest())) throw Failure("{}", trouble);
 }
 
 // Rank 0 decides which step is copied, and when it is over.
 std::optional<LocalStore::Saved> LocalStore::next_to_copy() {
+  const auto newest = [&] { return saved_.empty() ? kNoStep : saved_.back().manifest.info.step; };
   int64_t step = kNoStep;
   if (ranks_.rank() == 0) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock,
-                  [&] { return stop_ || (!saved_.empty() && saved_.back().manifest.info.step > copied_ && trouble_.empty()); });
-    if (!stop_) step = saved_.back().manifest.info.step;
+    changed_.wait(lock, [&] { return stop_ || newest() > copied_; });
+    if (!stop_) step = copying_ = newest();
   }
   step = std::stoll(ranks_.share("copy", fmt::format("{}", step)));
   if (step == kNoStep) return std::nullopt;
-  // Rank 0 may be a moment ahead of this rank. No rank is two saves ahead of another, so the step is still there.
   std::unique_lock lock(mutex_);
-  const auto find = [&] { return std::ranges::find(saved_, step, [](const Saved& saved) { return saved.manifest.info.step; }); };
-  changed_.wait(lock, [&] { return stop_ || find() != saved_.end(); });
-  if (find() == saved_.end()) return std::nullopt;
+  changed_.wait(lock, [&] { return stop_ || newest() >= step; });  // rank 0 may be a moment ahead of this rank
   copying_ = step;
-  return *find();
+  const auto found = std::ranges::find(saved_, step, [](const Saved& saved) { return saved.manifest.info.step; });
+  if (found != saved_.end()) return *found;
+  Saved gone{.manifest = {}, .own_file = "a shard that newer ones have replaced"};  // fails like a file that cannot be read
+  gone.manifest.info.step = step;
+  return gone;
 }
 
 std::string LocalStore::copy_own(const Saved& saved) const {
@@ -201,7 +202,10 @@ void LocalStore::copy(const Saved& saved) {
   const std::lock_guard lock(mutex_);
   copying_ = kNoStep;
   copied_ = std::max(copied_, step);  // one that failed is not tried again; the next save is
-  if (!trouble.empty()) trouble_ = trouble;
+  if (!trouble.empty()) {
+    trouble_ = trouble;
+    failed_ = step;
+  }
   changed_.notify_all();
 }
 

@@ -58,8 +58,8 @@ class LocalStore {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Saved> saved_;  // the last two, or those that are being copied
-  int64_t copying_ = kNoStep, copied_ = kNoStep;
+  std::vector<Saved> saved_;  // the last ones
+  int64_t copying_ = kNoStep, copied_ = kNoStep, failed_ = kNoStep;
   bool has_ended_ = false;
   std::string trouble_;
   bool stop_ = false;

@@ -1,0 +1,47 @@
+// What a failed attempt leaves behind, and what is said at the end: post-mortems, where the time went, corrupted replicas.
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "launch/local_run.h"
+#include "telemetry/goodput.h"
+
+namespace trireme {
+namespace {
+
+using std::chrono::seconds;
+
+class FaultReport : public LocalRun {
+ protected:
+  fs::path results(const std::string& name) const { return launch_folder(name) / "results"; }
+};
+
+TEST_F(FaultReport, AKilledRankLeavesAPageAndItsTime) {
+  ASSERT_EQ(trireme(launch_run("run", "--detach")).status, 0);
+  wait_until_trained("run");
+  const pid_t process = ranks_of("run")[1];
+  kill(process, SIGKILL);
+  wait_until_over("run");
+  const std::string page = text_of(results("run") / "post-mortem-1.txt");
+  EXPECT_TRUE(std::regex_search(page, std::regex(fmt::format("process {}\\) died in step \\d+\n", process)))) << page;
+  EXPECT_TRUE(contains(page, "The newest checkpoint is that of step ")) << page;
+  EXPECT_TRUE(contains(log_of("run"), "; post-mortem: " + (results("run") / "post-mortem-1.txt").string()));
+
+  const std::vector<RunAttempt> attempts = read_attempts_of_run(results("run") / kGoodputName);
+  ASSERT_EQ(attempts.size(), 2U);
+  EXPECT_EQ(attempts[0].ending->status, 1);
+  EXPECT_EQ(attempts[1].ending->status, 0);
+  const RunTime time = account_of(attempts);
+  EXPECT_EQ(time.times.total(), attempts[1].ending->at - attempts[0].started) << "all on one clock";
+  EXPECT_GT(time.times[TimeUse::step], 0);
+  EXPECT_GT(time.times[TimeUse::restart], 0);
+  EXPECT_GT(time.times[TimeUse::checkpoint], 0);
+  const auto summary = nlohmann::json::parse(text_of(results("run") / "summary.json"));
+  EXPECT_EQ(summary.at("time").at("attempts"), 2);
+  EXPECT_EQ(summary.at("time").at("lost_steps"), time.lost_steps);
+  EXPECT_GT(summary.at("checkpoints").at("saved").get<int>(), 0);
+  EXPECT_TRUE(contains(log_of("run"), "attempt 2 of this run, until now goodput "));
+  EXPECT_TRUE(contains(log_of("run"), "time    goodput "));
+}
+
+}  // namespace
+}  // namespace trireme
