@@ -43,5 +43,23 @@ TEST_F(FaultReport, AKilledRankLeavesAPageAndItsTime) {
   EXPECT_TRUE(contains(log_of("run"), "time    goodput "));
 }
 
+TEST_F(FaultReport, LocalCheckpointsServeARestartWhoseDiskIsFull) {
+  const fs::path shared = results("run") / "checkpoints";
+  fs::create_directories(shared);
+  if (run_shell("mount -t tmpfs -o size=64k tmpfs " + shared.string()).status != 0) SKIP_FOR(machine) << "only root can mount";
+  const std::string local = "exp_manager.checkpoint_callback_params.local_dir=" + (folder_ / "local").string();
+  const std::string run = fmt::format("launch local tiny.yaml --name run --ranks 2 --resume trainer.max_steps=100 {} ", local);
+  const ProgramResult full = trireme(run + "--max-restarts 0");
+  EXPECT_EQ(full.status, 1) << full.output;
+  EXPECT_TRUE(contains(full.output, "warning: cannot save step-")) << full.output;
+  EXPECT_EQ(run_shell("mount -o remount,size=16m " + shared.string()).status, 0);
+  const ProgramResult resumed = trireme(run);
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_TRUE(contains(resumed.output, "resumed from step 100")) << resumed.output;
+  EXPECT_EQ(newest_step(results("run")), 100);
+  EXPECT_TRUE(fs::is_empty(folder_ / "local")) << "a finished run needs it no longer";
+  EXPECT_EQ(run_shell("umount " + shared.string()).status, 0);
+}
+
 }  // namespace
 }  // namespace trireme
