@@ -350,10 +350,11 @@ void add_train_command(CLI::App& app, int& status) {
 void add_finetune_command(CLI::App& app, int& status) {
   auto arguments = std::make_shared<TrainArguments>();
   arguments->recipe.recipe = "_finetune";
-  CLI::App* command = app.add_subcommand("finetune",
-                                         "Train a model further on prompts and responses; trireme train RECIPE --from MODEL.\n\n"
-                                         "examples:  trireme finetune runs/demo model.data.data_prefix=[chats.jsonl]\n"
-                                         "           trireme finetune runs/demo model.data.data_prefix=[chats.jsonl] model.peft.peft_scheme=lora\n");
+  CLI::App* command = app.add_subcommand(
+      "finetune",
+      "Train a model further on prompts and responses; trireme train RECIPE --from MODEL.\n\n"
+      "examples:  trireme finetune runs/demo model.data.data_prefix=[chats.jsonl]\n"
+      "           trireme finetune runs/demo model.data.data_prefix=[chats.jsonl] model.peft.peft_scheme=lora\n");
   command->add_option("model", arguments->recipe.from, "a run, a checkpoint or a folder of transformers")->required();
   command->add_option("overrides", arguments->recipe.overrides, "settings as key=value (trireme config --keys lists them)");
   command->add_option("--recipe", arguments->recipe.recipe, "a shipped recipe or the path of a YAML file")->capture_default_str();
