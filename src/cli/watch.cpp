@@ -95,7 +95,7 @@ class Screen {
   std::array<int, 2> wake_{};
 };
 
-void follow(RunWatch& watch, const WatchArguments& arguments, const Terminal& terminal) {
+void follow(TerminalWatch& watch, const WatchArguments& arguments, const Terminal& terminal) {
   Screen screen;
   constexpr int64_t kLooksBetween = 10;  // the age of the last record is shown too
   winsize shown{};
@@ -112,7 +112,7 @@ void follow(RunWatch& watch, const WatchArguments& arguments, const Terminal& te
 }
 
 int watch_run(const WatchArguments& arguments) {
-  RunWatch watch(arguments.run);
+  TerminalWatch watch(arguments.run);
   const Terminal terminal = detect_terminal(STDOUT_FILENO);
   ::setpriority(PRIO_PROCESS, 0, 10);  // a run on the same machine goes first
   watch.update();

@@ -90,10 +90,10 @@ std::string terminal_line(std::string_view text, int columns) {
   return line;
 }
 
-RunWatch::RunWatch(const std::string& path)
+TerminalWatch::TerminalWatch(const std::string& path)
     : place_(find_run(path)), is_folder_(std::filesystem::is_directory(path)), feed_(place_.files, {}) {}
 
-bool RunWatch::update() {
+bool TerminalWatch::update() {
   RunFiles files = is_folder_ ? files_in(place_.folder) : RunFiles{};
   if (files.has_log()) {
     files.settings = place_.files.settings;
@@ -102,14 +102,14 @@ bool RunWatch::update() {
   return feed_.update(kLookSeconds);
 }
 
-std::optional<RunStatus> RunWatch::ending() const {
+std::optional<RunStatus> TerminalWatch::ending() const {
   if (const auto ended = ending_of(place_.folder)) return ended;
   const bool is_complete = feed_.planned_steps() && feed_.steps_done() >= feed_.planned_steps() &&
                            !std::filesystem::exists(place_.folder / "joblog.log");
   return is_complete ? std::optional(RunStatus::finished) : std::nullopt;
 }
 
-std::string RunWatch::exit_line() const {
+std::string TerminalWatch::exit_line() const {
   const RunStatus status = ending().value_or(RunStatus::quiet);
   std::string line = fmt::format("{} after {} steps", name_of(status), feed_.steps_done().value_or(0));
   if (!feed_.elapsed().empty()) line += " in " + format_duration(feed_.elapsed().back().value);
@@ -120,7 +120,7 @@ std::string RunWatch::exit_line() const {
   return line;
 }
 
-std::string RunWatch::header(int columns, const Terminal& terminal) const {
+std::string TerminalWatch::header(int columns, const Terminal& terminal) const {
   const auto ended = ending();
   const int64_t age = age_of_log(feed_);
   std::string state = ended                 ? name_of(*ended)
@@ -132,7 +132,7 @@ std::string RunWatch::header(int columns, const Terminal& terminal) const {
   return fmt::format("{}  {}\n", inked(Ink::bold, name, terminal), inked(ink, state, terminal));
 }
 
-std::string RunWatch::progress_line(int columns) const {
+std::string TerminalWatch::progress_line(int columns) const {
   const auto done = feed_.steps_done(), planned = feed_.planned_steps();
   if (!done) return "no step is logged yet\n";
   const double step = feed_.of(Quantity::step_seconds).recent_median(kRecentSteps);
@@ -148,14 +148,14 @@ std::string RunWatch::progress_line(int columns) const {
   return fmt::format("[{}{}] {}\n", std::string(filled, '='), std::string(static_cast<size_t>(width) - filled, ' '), text);
 }
 
-void RunWatch::append_chart(std::string& text, Quantity quantity, int columns, int rows) const {
+void TerminalWatch::append_chart(std::string& text, Quantity quantity, int columns, int rows) const {
   const auto label = [quantity](double value) { return value_text(quantity, value); };
   for (const std::string& line : draw_chart(feed_.of(quantity), {.columns = columns, .rows = rows, .label = label}))
     text += line + "\n";
 }
 
 // Step time and tokens per second, side by side.
-std::string RunWatch::two_charts(int columns, int rows) const {
+std::string TerminalWatch::two_charts(int columns, int rows) const {
   const int half = (columns - 2) / 2;
   std::string titles;
   std::array<std::vector<std::string>, 2> charts;
@@ -176,7 +176,7 @@ std::string RunWatch::two_charts(int columns, int rows) const {
   return text;
 }
 
-std::string RunWatch::rank_line(int columns) const {
+std::string TerminalWatch::rank_line(int columns) const {
   const auto& logs = feed_.files().rank_logs;
   if (logs.size() < 2) return "";
   std::vector<double> seconds;
@@ -194,7 +194,7 @@ std::string RunWatch::rank_line(int columns) const {
   return text + draw_bars(seconds) + "\n";
 }
 
-std::string RunWatch::frame(int columns, int rows, const Terminal& terminal) const {
+std::string TerminalWatch::frame(int columns, int rows, const Terminal& terminal) const {
   columns = std::max(columns, 40);
   std::string text = header(columns, terminal) + progress_line(columns);
   std::string facts;

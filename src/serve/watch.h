@@ -11,10 +11,10 @@
 
 namespace trireme {
 
-class RunWatch {
+class TerminalWatch {
  public:
   // UserError if `path` holds no run. Of a folder of runs, the newest.
-  explicit RunWatch(const std::string& path);
+  explicit TerminalWatch(const std::string& path);
 
   bool update();  // reads on; returns whether anything changed
   bool is_read() const { return feed_.is_whole(); }

@@ -50,19 +50,19 @@ TEST(TerminalLine, HasNothingThatATerminalObeys) {
   EXPECT_EQ(terminal_line("\xff\xfe", 80), "\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
-class RunWatchTest : public testing::Test {
+class TerminalWatchTest : public testing::Test {
  protected:
   TemporaryFolder folder_;
 };
 
-TEST_F(RunWatchTest, FitsTheTerminalAndShowsWhatTheRunDoes) {
+TEST_F(TerminalWatchTest, FitsTheTerminalAndShowsWhatTheRunDoes) {
   folder_.write("run/dllogger.json", nemo_log(50, ", \"trainer/max_steps\": 100"));
   std::string text;
   for (int step = 1; step <= 50; ++step)
     text += fmt::format("[NeMo I 2026-11-15 06:39:23 train:{0}] step  {0}/100  loss  5.4243  {1} ms   10.6k tok/s \x1b[31m\n",
                         step, 100 + step);
   for (int rank = 0; rank < 3; ++rank) folder_.write(fmt::format("run/nemo_log_globalrank-{0}_localrank-{0}.txt", rank), text);
-  RunWatch watch(folder_.path().string());
+  TerminalWatch watch(folder_.path().string());
   watch.update();
   for (const auto& [columns, rows] : {std::pair{80, 24}, {40, 10}, {200, 60}, {80, 0}}) {
     const std::string frame = watch.frame(columns, rows, kPlain);
@@ -81,10 +81,10 @@ TEST_F(RunWatchTest, FitsTheTerminalAndShowsWhatTheRunDoes) {
   EXPECT_FALSE(watch.ending());
 }
 
-TEST_F(RunWatchTest, KnowsHowARunEnded) {
+TEST_F(TerminalWatchTest, KnowsHowARunEnded) {
   folder_.write("run/dllogger.json", nemo_log(5));
   const std::string log = folder_.write("run/joblog.log", "STARTED=a\n");
-  RunWatch watch((folder_ / "run").string());
+  TerminalWatch watch((folder_ / "run").string());
   watch.update();
   EXPECT_FALSE(watch.ending());
   std::ofstream(log, std::ios::app) << "ENDED=b\nSTEPS_DONE=5\nSTATUS=failed\n";
@@ -96,9 +96,9 @@ TEST_F(RunWatchTest, KnowsHowARunEnded) {
   EXPECT_EQ(watch.ending(), RunStatus::stopped);
 }
 
-TEST_F(RunWatchTest, FollowsALogFileAndARunThatVanishes) {
+TEST_F(TerminalWatchTest, FollowsALogFileAndARunThatVanishes) {
   const std::string log = folder_.write("run/metrics.csv", "step,loss\n1,2.5\n");
-  RunWatch watch(log);
+  TerminalWatch watch(log);
   watch.update();
   EXPECT_TRUE(contains(watch.frame(80, 24, kPlain), "loss 2.5000"));
   std::ofstream(log, std::ios::app) << "2,2.25\n3,1.";
@@ -107,7 +107,7 @@ TEST_F(RunWatchTest, FollowsALogFileAndARunThatVanishes) {
   std::filesystem::remove_all(folder_ / "run");
   watch.update();
   EXPECT_TRUE(contains(watch.frame(80, 24, kPlain), "loss 2.2500"));
-  EXPECT_TRUE(contains(message_of<UserError>([&] { const RunWatch again(log); }), "is not there"));
+  EXPECT_TRUE(contains(message_of<UserError>([&] { const TerminalWatch again(log); }), "is not there"));
 }
 
 }  // namespace
