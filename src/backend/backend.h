@@ -43,6 +43,8 @@ class OpQueue {
   // Work on one stream that is enqueued again and again with the same operands. A backend may record what `enqueue` does and
   // replay it for every later call with an equal key.
   virtual void repeat(Stream, const WorkKey& /*key*/, const std::function<void()>& enqueue) { enqueue(); }
+  // Call before memory that repeated work uses is freed: what was recorded is recorded again.
+  virtual void forget_repeated_work() {}
   // From now on repeated work is also timed, to find faster ways to do it; they are kept for later runs.
   virtual void tune_repeated_work() {}
 };

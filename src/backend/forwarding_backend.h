@@ -17,6 +17,7 @@ class ForwardingBackend : public Backend {
   void repeat(Stream stream, const WorkKey& key, const std::function<void()>& enqueue) override {
     inner_.repeat(stream, key, enqueue);
   }
+  void forget_repeated_work() override { inner_.forget_repeated_work(); }
   void tune_repeated_work() override { inner_.tune_repeated_work(); }
   void note_time(Stream stream, double* seconds) override { inner_.note_time(stream, seconds); }
   void read_times() override { inner_.read_times(); }

@@ -130,6 +130,7 @@ Pipeline Engine::pipeline(int64_t micro_batches) const {
 }
 
 Engine::~Engine() {
+  backend_.forget_repeated_work();
   if (std::uncaught_exceptions() > 0) return;  // the others may be gone too
   try {
     weights_->wait_for_all();

@@ -63,6 +63,8 @@ void CudaBackend::repeat(Stream stream, const WorkKey& key, const std::function<
     replays_->run(key, this->stream(stream), enqueue);
 }
 
+void CudaBackend::forget_repeated_work() { replays_ = std::make_unique<cuda::Replays>(); }
+
 void CudaBackend::tune_repeated_work() { step_tuning_ = std::make_unique<cuda::StepTuning>(*gemm_); }
 
 void CudaBackend::note_time(Stream stream, double* seconds) { times_->note(this->stream(stream), seconds); }

@@ -47,6 +47,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   void set_scratch(Stream stream, Tensor scratch) override;
 
   void repeat(Stream stream, const WorkKey& key, const std::function<void()>& enqueue) override;
+  void forget_repeated_work() override;
   void tune_repeated_work() override;
 
   void note_time(Stream stream, double* seconds) override;
