@@ -7,24 +7,42 @@
 
 namespace trireme {
 
+namespace {
+
+// The elements of the buffer that replicas hold alike: not the pieces of sharded blocks, nor their slots.
+std::vector<FlatRange> replicated(const FlatLayout& layout) {
+  const FlatPlaces& places = layout.weights;
+  if (std::ranges::all_of(places.slots, [](int64_t slot) { return slot == FlatPlaces::kNotSharded; })) return {{0, places.count}};
+  std::vector<FlatRange> ranges;
+  for (size_t bucket = 0; bucket < places.all.size(); ++bucket)
+    if (!places.is_sharded(bucket)) ranges.push_back(places.all[bucket]);
+  return ranges;
+}
+
+}  // namespace
+
 uint32_t weights_checksum(const Engine& engine) {
   engine.weights().wait_for_all();
   Backend& backend = engine.backend();
   const Tensor flat = engine.weights().views().flat();
   const auto wait = [&] { backend.synchronize(backend.record(kCompute, "weights_copied")); };
-  if (flat.device == Device::host) {
-    wait();
-    return crc32c({static_cast<const std::byte*>(flat.data), static_cast<size_t>(flat.bytes())});
-  }
   constexpr int64_t kPiece = int64_t{4} << 20;  // elements
-  std::vector<std::byte> copy(static_cast<size_t>(std::min(kPiece, flat.count()) * size_of(flat.dtype)));
+  std::vector<std::byte> copy;
   uint32_t checksum = 0;
-  for (int64_t begin = 0; begin < flat.count(); begin += kPiece) {
-    const Tensor piece = flat.rows(begin, std::min(kPiece, flat.count() - begin));
-    backend.download(kCompute, piece, copy.data());
-    wait();
-    checksum = crc32c(std::span(copy).first(static_cast<size_t>(piece.bytes())), checksum);
-  }
+  wait();
+  for (const FlatRange& range : replicated(engine.layout()))
+    for (int64_t done = 0; done < range.count; done += kPiece) {
+      const Tensor piece = flat.rows(range.begin + done, std::min(kPiece, range.count - done));
+      const auto bytes = static_cast<size_t>(piece.bytes());
+      if (flat.device == Device::host) {
+        checksum = crc32c({static_cast<const std::byte*>(piece.data), bytes}, checksum);
+        continue;
+      }
+      copy.resize(std::max(copy.size(), bytes));
+      backend.download(kCompute, piece, copy.data());
+      wait();
+      checksum = crc32c(std::span(copy).first(bytes), checksum);
+    }
   return checksum;
 }
 

@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-// CRC-32C of the weights of this rank, padding included. No step may be in flight.
+// CRC-32C of the weights of this rank that its replicas hold too, padding included: all but those of sharded blocks. No step may
+// be in flight.
 uint32_t weights_checksum(const Engine& engine);
 
 // Whose checksum is not that of most of its replicas; where no most is, all that differ. `checksums`: by rank.

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "support/engine_fixture.h"
+#include "support/layouts.h"
 
 namespace trireme {
 namespace {
@@ -46,6 +46,25 @@ TEST(ReplicaCheck, OneBitChangesTheChecksum) {
   const Tensor weights = engine.weights().views().flat();
   static_cast<uint8_t*>(weights.data)[weights.bytes() - 1] ^= 1;
   EXPECT_NE(weights_checksum(engine), before);
+}
+
+// Of sharded blocks every rank has another piece.
+TEST(ReplicaCheck, ShardedRanksHaveEqualChecksums) {
+  ModelSettings model = small_gpt3();
+  model.fsdp = true, model.num_layers = 3;
+  const Layout layout = layout_of("gpt3_dp2_fsdp", model, {.dp = 2});
+  std::array<uint32_t, 2> checksums{};
+  on_ranks(2, [&](World& world, RankRun&) {
+    auto cpu = std::make_unique<CpuBackend>(1);
+    cpu->set_streams(world.streams());
+    EngineFixture engine({.model = layout.model, .precision = layout.precision, .gradient_clip = 1.0}, std::move(cpu),
+                         Mesh::of(layout.shape, world), {layout.shape, world.rank()});
+    engine.step(batches_of(layout.model, layout.shape, world.rank(), 0), 1e-2,
+                model.global_batch_size * model.encoder_seq_length);
+    checksums[static_cast<size_t>(world.rank())] = weights_checksum(*engine);
+  });
+  EXPECT_EQ(checksums[0], checksums[1]);
+  EXPECT_NE(checksums[0], 0U);
 }
 
 }  // namespace
