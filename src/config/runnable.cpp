@@ -102,7 +102,7 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
       settings.trainer.val_check_interval > 0 && (settings.trainer.limit_val_batches > 0 || settings.trainer.limit_val_share > 0);
   constexpr const char *kOneRank = "the layout has one rank", *kNoTensor = "there is no tensor parallelism",
                        *kNoPipeline = "there is no pipeline", *kNoCopies = "no ranks share gradients",
-                       *kNoFp8 = "model.fp8 is off", *kNotIndexed = "data_impl is not mmap",
+                       *kNoFp8 = "model.fp8 is off", *kNotIndexed = "data_impl is not mmap", *kNotSft = "data_impl is not sft",
                        *kBlocks = "with model.fsdp each block is a bucket";
   // A setting, and whether there is anything it acts on. A setting at its default was not requested.
   struct Idle {
@@ -112,6 +112,7 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
   };
   const Idle table[] = {
       {"trainer.rank_timeout", settings.ranks() > 1, kOneRank},
+      {"trainer.replica_check_interval", shares_gradients, "no ranks have equal weights"},
       {"model.sequence_parallel", model.tensor_model_parallel_size > 1, kNoTensor},
       {"model.ub_tp_comm_overlap", model.overlaps_tensor_parallel(),
        model.tensor_model_parallel_size > 1 ? "FP8 copies are made of all rows" : kNoTensor},
@@ -120,7 +121,7 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
       {"model.pipeline_schedule", pipelined, kNoPipeline},
       {"model.optim.name", shares_gradients, kNoCopies},  // the distributed variants shard the optimizer's state among ranks
       {"model.fsdp", shares_gradients, kNoCopies},
-      {"model.fsdp_", model.fsdp, "model.fsdp is off"},
+      {"model.fsdp_", model.fsdp || !shares_gradients, "model.fsdp is off"},
       {"model.optim.bucket_cap_mb", shares_gradients && !model.fsdp, shares_gradients ? kBlocks : kNoCopies},
       {"model.optim.overlap_grad_sync", shares_gradients, kNoCopies},
       {"model.optim.overlap_param_sync", shares_masters, shares_gradients ? "the optimizer is not a distributed one" : kNoCopies},
@@ -130,6 +131,9 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
       {"model.fp8_params", !model.fp8.enabled || !shares_masters, "weights are gathered in bf16"},
       {"model.reduce_amax", model.fp8.enabled, kNoFp8},
       {"model.nsys_profile.", model.profile.enabled, "model.nsys_profile.enabled is off"},
+      {"model.peft.", model.peft.scheme != PeftScheme::none, "model.peft.peft_scheme is null"},
+      {"model.data.prompt_template", data.data_impl == DataImpl::sft, kNotSft},
+      {"model.data.label_key", data.data_impl == DataImpl::sft, kNotSft},
       {"model.data.index_", data.data_impl == DataImpl::mmap, kNotIndexed},
       {"model.data.auto_blend", data.data_impl == DataImpl::mmap, kNotIndexed},
       {"model.data.window_order", data.data_impl == DataImpl::flat || data.data_impl == DataImpl::llmc,

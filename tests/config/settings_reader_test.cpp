@@ -37,13 +37,13 @@ batch_size: 330
 micro_batch_size: 15
 trainer: {num_nodes: 2, devices: 3, precision: 32, max_steps: 7, max_time: '01:02:03:04', log_every_n_steps: 5, max_epochs: 3,
   console_every_n_steps: 7, limit_train_batches: 4, val_check_interval: 6, limit_val_batches: 0.25, gradient_clip_val: 0.5, on_nonfinite: stop,
-  backend: reference, threads: 9, rank_timeout: 77}
+  backend: reference, threads: 9, rank_timeout: 77, replica_check_interval: 78}
 exp_manager: {explicit_log_dir: here, exp_dir: there, name: run, version: mine, use_datetime_version: false,
   dllogger_logger_kwargs: {json_file: log.json, stdout: true}, log_step_timing: false, log_tflops_per_sec_per_gpu: false,
   files_to_copy: [one], resume_if_exists: true, resume_ignore_no_checkpoint: true,
   resume_from_checkpoint: from, create_checkpoint_callback: false, create_dllogger_logger: false,
   create_tensorboard_logger: false, step_timing_kwargs: {buffer_size: 11},
-  checkpoint_callback_params: {every_n_train_steps: 12, save_top_k: 13, mode: max, keep_last: 14}}
+  checkpoint_callback_params: {every_n_train_steps: 12, save_top_k: 13, mode: max, keep_last: 14, local_dir: near}}
 model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 18, 19], tensor_model_parallel_size: 20,
   pipeline_model_parallel_size: 21, virtual_pipeline_model_parallel_size: 5, pipeline_schedule: gpipe,
   num_layers_in_first_pipeline_stage: 3, num_layers_in_last_pipeline_stage: 2, context_parallel_size: 22, sequence_parallel: true,
@@ -62,6 +62,7 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
   enable_cuda_graph: true, fp8: true, fp8_hybrid: false, fp8_e4m3: true,
   fp8_recipe: tensorwise, fp8_params: true, fp8_lm_head: true, fp8_wgrad: false, fp8_margin: 51, fp8_interval: 52, fp8_amax_history_len: 53,
   fp8_amax_compute_algo: most_recent, reduce_amax: false,
+  peft: {peft_scheme: lora, restore_from_path: adapters, lora_tuning: {adapter_dim: 4, alpha: 8.5, target_modules: [all]}},
   nsys_profile: {enabled: true, trace: [osrt], start_step: 54, end_step: 55, ranks: [56], gen_shape: true},
   tokenizer: {library: sentencepiece, type: bpe, model: spm.model, vocab_file: vocab.json, merge_file: merges.txt},
   optim: {name: fused_adam, lr: 0.41, weight_decay: 0.42, betas: [0.43, 0.44], eps: 0.45, bucket_cap_mb: 57,
@@ -71,7 +72,7 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
     mock_dataset: true, legacy_dataset: true, shuffle_documents: false, no_seqlen_plus_one_input_tokens: true,
     validation_drop_last: false, pad_samples_to_global_batch_size: true, index_mapping_dir: c, index_tokenizer: '{}',
     auto_blend: 0.59, window_order: sequential, reset_position_ids: true, reset_attention_mask: true, eod_mask_loss: true,
-    num_workers: 60}}
+    num_workers: 60, prompt_template: '{question} {answer}', label_key: answer}}
 )";
   const Tree recipe = read_yaml(text, "r.yaml");
   const ReadSettings read = read_settings(recipe);
@@ -230,7 +231,7 @@ TEST(SettingsReader, ValuesThatNoSettingAccepts) {
       {"model.optim.name", "sgd",
        "model.optim.name=sgd: expected adamw, fused_adam, distributed_fused_adam or mcore_distributed_optim"},
       {"model.data.data_prefix", "[[a]]", "model.data.data_prefix=[[a]]: expected a list of text, not of lists or maps"},
-      {"model.data.data_impl", "retro", "model.data.data_impl=retro: expected mock, mock_legacy, text, mmap, flat or llmc"},
+      {"model.data.data_impl", "retro", "model.data.data_impl=retro: expected mock, mock_legacy, text, mmap, flat, llmc or sft"},
       {"model.data.data_prefix", "{train: [a], dev: [b]}",
        "model.data.data_prefix={train:[a],dev:[b]}: expected train, validation and test, not dev"},
       {"model.data.seq_length", "1024", "model.data.seq_length=1024: must equal model.encoder_seq_length=2048"},

@@ -92,7 +92,7 @@ TEST_F(LaunchCommand, SlipsAreOneLineAndStartNothing) {
   expect_line("local", "which recipe?");
   expect_line("local tiny.yaml --name Big_Run", "use at most 48 lower case letters");
   expect_line("local tiny.yaml --network tcpxx", "use azure-ib, efa");
-  expect_line("local tiny.yaml --stages evaluation", "evaluation is not available");
+  expect_line("local tiny.yaml --stages evaluation", "evaluation needs --tasks, such as ");
   expect_line("local tiny.yaml model.hidden_size=33", "hidden_size");
   expect_line("--status none", "there is no launch none in runs");
   expect_line("--list --stop none", "give one of");
