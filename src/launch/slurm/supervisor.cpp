@@ -216,7 +216,8 @@ class SlurmSupervisor {
 
   // Slurm ends the job: a user's scancel, the time limit, or something after which it starts the job again.
   int end_of_terminated(const StepEnd& end) {
-    const std::string why = end.messages.cancelled().value_or("");
+    // Slurm tells the step why, or only the log of the batch script if the step has ended before; then srun has named the node.
+    const std::string why = end.messages.cancelled().value_or(end.messages.lost_nodes().empty() ? "" : "NODE FAILURE");
     const int status = end.status == kDone || end.status == kStoppedAfterSaving ? end.status : 128 + SIGTERM;
     const std::string saved = status == kStoppedAfterSaving ? "; the ranks saved" : "";
     const std::string reason = (why.empty() ? "cancelled" : fmt::format("ended by Slurm: {}", why)) + saved;
