@@ -76,7 +76,11 @@ std::vector<LoraTarget> lora_targets(const ModelSettings& model) {
 
 LoraAdapters::LoraAdapters(const ModelSettings& model, const FlatLayout& layout, Backend& backend, const Tensor& masters,
                            Arena& arena)
-    : model_(model), layout_(layout), backend_(backend), masters_(layout, model, masters, layout.offsets), rank_(model.peft.lora.adapter_dim) {
+    : model_(model),
+      layout_(layout),
+      backend_(backend),
+      masters_(layout, model, masters, layout.offsets),
+      rank_(model.peft.lora.adapter_dim) {
   constexpr int64_t kAlignment = Arena::kAlignment / 4;  // elements
   const auto decay = static_cast<float>(model.optim.weight_decay);
   int64_t count = 0, most_side = 0, most = 0;

@@ -1,7 +1,7 @@
 // Every command of README, docs and --help is run, in a folder that holds the files they name, page by page in their order. Only
-// five things differ from what a reader types: training stops after a few steps, a machine is measured quickly, models that do not
-// fit here are not trained but checked with --dry-run, mpirun may share cores, and a server takes any port and ends when it has
-// printed its address.
+// five things differ from what a reader types: training stops after a few steps, a machine is measured quickly, models that do
+// not fit here are not trained but checked with --dry-run, mpirun may share cores, and a server takes any port and ends when it
+// has printed its address.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -37,7 +37,10 @@ TEST_F(LocalStoreTest, ASaveIsLocalAtOnceAndInTheRunsFolderLater) {
   writer.wait();
   EXPECT_EQ(loaded_step(), 5);
   EXPECT_LE(names().size(), 2U);
-  EXPECT_EQ(local_names(), Names({"step-00000004", "step-00000005"}));
+  // The newest two, and perhaps one that was being copied during the last save: the next save removes it.
+  const Names left = local_names();
+  EXPECT_LE(left.size(), 3U);
+  EXPECT_EQ(Names(left.end() - 2, left.end()), Names({"step-00000004", "step-00000005"}));
   load_checkpoint(open_checkpoint(local / "run" / checkpoint_name(4)), tensors_of(model));
   for (HeldSlice& slice : model) EXPECT_EQ(slice.values(), slice.expected(4));
   writer.remove_local_copies();
