@@ -74,7 +74,9 @@ TEST_F(ServeTest, WatchPrintsOnceWhereThereIsNoTerminal) {
 }
 
 // `script` gives the program a terminal. The run goes on for a moment, then ends.
-TEST_F(ServeTest, WatchFollowsInATerminalUntilTheRunEnds) {
+class ServeSlow : public ServeTest {};
+
+TEST_F(ServeSlow, WatchFollowsInATerminalUntilTheRunEnds) {
   if (std::system("command -v script > /dev/null 2>&1") != 0) SKIP_FOR(machine) << "script is not there";
   const std::string log = folder_.write("run/dllogger.json", nemo_log(3));
   const std::string job = folder_.write("run/joblog.log", "STARTED=x\n");

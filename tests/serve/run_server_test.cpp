@@ -82,7 +82,9 @@ TEST_F(RunServerTest, FindsRunsAtAnyDepthAndWhatTheyAre) {
   EXPECT_EQ(by_name["b"]["steps"], 8);
 }
 
-TEST_F(RunServerTest, TellsOfNewAndVanishedRuns) {
+class RunServerSlow : public RunServerTest {};
+
+TEST_F(RunServerSlow, TellsOfNewAndVanishedRuns) {
   folder_.write("a/dllogger.json", nemo_log(5));
   const std::string first = only_id();
   EXPECT_EQ(json::parse(ask("/api/series?run=" + first).body)["series"]["loss"]["steps"].size(), 5u);

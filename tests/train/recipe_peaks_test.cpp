@@ -71,7 +71,7 @@ std::map<std::string, Peaks> read_golden() {
   return table;
 }
 
-TEST(RecipePeaks, AreNotAboveThoseOfTensorsPlacedByHand) {
+TEST(RecipePeaksSlow, AreNotAboveThoseOfTensorsPlacedByHand) {
   setenv("TRIREME_RECIPES", TRIREME_SOURCE_DIR "/recipes", 1);
   const std::vector<Case> all = cases();
   if (std::getenv("TRIREME_WRITE_GOLDEN") != nullptr) {
