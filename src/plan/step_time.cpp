@@ -220,7 +220,7 @@ StepTime StepTimer::time() const {
     }
   }
   for (const StageTime& stage : stages_) busiest.optimizer = std::max(busiest.optimizer, stage.update.optimizer);
-  busiest.bubble = length - work;
+  busiest.bubble = case_.pipeline.stages == 1 ? 0 : length - work;  // exactly 0, for who asks whether there is one
   busiest.dp = exposed_sync();
   busiest.other = software_[Constant::step] + (platform_.measured ? platform_.measured->step_seconds : 0);
   busiest.total = length + busiest.dp + busiest.optimizer + busiest.other;

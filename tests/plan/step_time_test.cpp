@@ -154,6 +154,14 @@ TEST(StepTimeTest, AnExtrapolatedStepIsAsLongAsItsTimeline) {
   }
 }
 
+TEST(StepTimeTest, OneStageHasNoBubbleNotEvenByRounding) {
+  Settings settings = small_settings(1, 1, RecomputeGranularity::none);
+  settings.trainer.devices = 1, settings.model.micro_batch_size = 1;
+  for (settings.model.global_batch_size = 2; settings.model.global_batch_size < 20; ++settings.model.global_batch_size)
+    EXPECT_EQ(step_time({settings, layers_of(settings.model)}, simple_platform(), {}).bubble, 0)
+        << settings.model.global_batch_size;
+}
+
 TEST(StepTimeTest, OverlappedGradientSumsCostLess) {
   Settings settings = small_settings(1, 1, RecomputeGranularity::none);
   const Platform platform = simple_platform();
