@@ -25,15 +25,23 @@ std::string default_name(const std::string& recipe, int64_t nodes) {
   }
   while (name.ends_with('-')) name.pop_back();
   if (name.empty()) name = "run";
-  return nodes > 1 ? fmt::format("{}{}", name, nodes) : name;
+  if (nodes <= 1) return name;
+  const bool ends_in_digit = std::isdigit(static_cast<unsigned char>(name.back())) != 0;
+  return fmt::format("{}{}{}", name, ends_in_digit ? "-" : "", nodes);
 }
 
-void require_launch_name(const std::string& name) {
+void require_launch_name(const std::string& name, TargetKind target) {
   constexpr size_t kLongest = 48;  // a Kubernetes label has 63, and stages append to it
-  const auto is_allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
-  if (name.empty() || name.size() > kLongest || !std::ranges::all_of(name, is_allowed) || name.front() == '-' ||
-      name.back() == '-')
-    throw UserError("--name {}: use at most {} lower case letters, digits and dashes, without a dash at an end", name, kLongest);
+  const bool is_object = target == TargetKind::kubernetes;
+  const auto is_word = [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (!is_object && ((c >= 'A' && c <= 'Z') || c == '_'));
+  };
+  const auto is_allowed = [&](char c) { return is_word(c) || c == '-' || (!is_object && c == '.'); };
+  if (name.empty() || name.size() > kLongest || !std::ranges::all_of(name, is_allowed) || !is_word(name.front()) ||
+      !is_word(name.back()))
+    throw UserError("--name {}: use at most {} {}, without {} at an end", name, kLongest,
+                    is_object ? "lower case letters, digits and dashes" : "letters, digits, underscores, dots and dashes",
+                    is_object ? "a dash" : "a dash or dot");
 }
 
 }  // namespace trireme

@@ -125,7 +125,7 @@ class Planner {
       plan_.name = default_name(plan_.request.recipe, plan_.request.target == TargetKind::local ? 1 : size_.nodes);
       plan_.choices.push_back({"--name " + plan_.name, "made from the recipe and the number of nodes"});
     }
-    require_launch_name(plan_.name);
+    require_launch_name(plan_.name, plan_.request.target);
     const fs::path results = options().results.empty() ? "runs" : options().results;
     plan_.folder = fs::absolute(results / plan_.name).lexically_normal();
   }

@@ -168,12 +168,24 @@ TEST_F(PlanLaunch, ImagesHaveTheProgramAndNeedARuntimeHere) {
 
 TEST_F(PlanLaunch, NamesFitEveryTarget) {
   EXPECT_EQ(default_name("gpt3/175b", 16), "gpt3-175b16");
+  EXPECT_EQ(default_name("gpt3/175b-fp8", 32), "gpt3-175b-fp8-32") << "not fp832";
   EXPECT_EQ(default_name("/tmp/My Recipe_v2.yaml", 1), "my-recipe-v2");
   EXPECT_EQ(default_name("..", 1), "run");
-  for (const char* name : {"a", "gpt3-175b16", "0"}) require_launch_name(name);
-  for (const std::string& name : {std::string(""), std::string("A"), std::string("a_b"), std::string("-a"), std::string("a-"),
-                                  std::string("../a"), std::string(49, 'a')})
-    EXPECT_TRUE(contains(message_of<UserError>([&] { require_launch_name(name); }), "use at most 48 lower case letters")) << name;
+  const auto refusal = [](const std::string& name, TargetKind target) {
+    return message_of<UserError>([&] { require_launch_name(name, target); });
+  };
+  for (const TargetKind target : {TargetKind::local, TargetKind::slurm, TargetKind::kubernetes}) {
+    for (const char* name : {"a", "gpt3-175b16", "0"}) require_launch_name(name, target);
+    for (const std::string& name : {std::string(""), std::string("-a"), std::string("a-"), std::string("../a"),
+                                    std::string("a b"), std::string("."), std::string(49, 'a')})
+      EXPECT_TRUE(contains(refusal(name, target), "use at most 48 l")) << name;
+  }
+  // As scripts of others make them, where nothing is in the way.
+  for (const char* name : {"gpt3-175b16-nccl_stock", "5d03ce562800_20250624_111140", "Run.2"}) {
+    require_launch_name(name, TargetKind::local);
+    require_launch_name(name, TargetKind::slurm);
+    EXPECT_TRUE(contains(refusal(name, TargetKind::kubernetes), "use at most 48 lower case letters, digits and dashes")) << name;
+  }
 }
 
 TEST_F(PlanLaunch, VariablesOfTheAwsScriptsAreOptions) {
