@@ -20,13 +20,20 @@ CLUSTERS = [
     ('', 'dgx-h100'),
 ]
 
-# Steps that others measured with the recipe's model, layout and batch: recipe, cluster, their software, seconds, who.
+# Steps that others measured with the recipe's model, layout and batch: recipe, nodes (None: the recipe's), cluster, their
+# software, seconds, who.
+AZURE = 'Azure NDm A100 v4'
 MEASURED = [
-    ('gpt3/175b-256gpus-fp8', 'a3-mega', 'nemo-24', 25.4, 'its authors'),
-    ('gpt3/175b_mlperf', 'dgx-h100', 'mlperf-v4', 9.4963, 'MLPerf Training v4.1, eos_n64'),
-    ('gpt3/530b', 'azure-nd-a100-v4', 'nemo-22', 88.2, 'Azure NDm A100 v4'),
-    ('gpt3-22.06/175b', 'azure-nd-a100-v4', 'nemo-22', 22.8, 'Azure NDm A100 v4'),
-    ('proxy/h200x1', 'dgx-h200', 'trireme', 1.33716, 'this program, `bench/gpu`'),
+    ('gpt3/175b-256gpus-fp8', 32, 'a3-mega', 'nemo-24', 25.4, 'its authors'),
+    ('gpt3/175b_mlperf', 64, 'dgx-h100', 'mlperf-v4', 9.4963, 'MLPerf Training v4.1, eos_n64'),
+    ('gpt3/530b', 105, 'azure-nd-a100-v4', 'nemo-22', 88.2, AZURE),
+    ('gpt3-22.06/5b', 20, 'azure-nd-a100-v4', 'nemo-22', 4.3, AZURE),
+    ('gpt3-22.06/20b', 36, 'azure-nd-a100-v4', 'nemo-22', 9.3, AZURE),
+    ('gpt3-22.06/40b', 32, 'azure-nd-a100-v4', 'nemo-22', 18.8, AZURE),
+    ('gpt3-22.06/175b', 32, 'azure-nd-a100-v4', 'nemo-22', 79.9, AZURE),
+    ('gpt3-22.06/175b', 96, 'azure-nd-a100-v4', 'nemo-22', 29.1, AZURE),
+    ('gpt3-22.06/175b', 128, 'azure-nd-a100-v4', 'nemo-22', 22.8, AZURE),
+    ('proxy/h200x1', None, 'dgx-h200', 'trireme', 1.33716, 'this program, `bench/gpu`'),
 ]
 
 PAGE = '''# The shipped recipes, planned
@@ -40,8 +47,6 @@ output of `bench/plan/recipes.py`; a test compares it with what the program says
 - TFLOP/s are per GPU, MFU is of the peak in bf16, or in fp8 where the recipe has FP8 GEMMs.
 - The software is this program; its runs on a cluster have not been measured.
 - The cluster is `dgx-h100` where the recipe is not made for another.
-- Pythia's 6.9b and 12b are LitGPT's for GPUs that share the weights, which this program does not do: they need larger
-  GPUs.
 - `demo` is made for a CPU and has no row.
 
 ## Beside measured steps
@@ -102,11 +107,13 @@ def recipe_row(program, recipe):
             f'{plan["tflops_per_gpu"]:.0f}', f'{100 * plan["mfu"]:.1f}%']
 
 
-def measured_row(program, recipe, cluster, software, measured, who):
-    step = {profile: program.json('plan', recipe, '--cluster', cluster, '--profile', profile)['step_s']
+def measured_row(program, recipe, nodes, cluster, software, measured, who):
+    where = ['--cluster', cluster] + (['--nodes', str(nodes)] if nodes else [])
+    plan = {profile: program.json('plan', recipe, *where, '--profile', profile)
             for profile in {software, 'trireme'}}
+    step = {profile: plan[profile]['step_s'] for profile in plan}
     error = 100 * (step[software] / measured - 1)
-    return [f'`{recipe}`', cluster, who, seconds(measured), software, seconds(step[software]), f'{error:+.1f}%',
+    return [f'`{recipe}`', str(plan[software]['gpus']), cluster, who, seconds(measured), software, seconds(step[software]), f'{error:+.1f}%',
             seconds(step['trireme'])]
 
 
@@ -116,7 +123,7 @@ def main():
     program = Program(parser.parse_args().trireme)
     recipes = [recipe['name'] for recipe in program.json('recipes') if recipe['precision'] != 'f32']
     titles = ['recipe', 'cluster', '>GPUs', 'fits', '>memory', '>step', '>TFLOP/s', '>MFU']
-    measured_titles = ['recipe', 'cluster', 'measured by', '>measured', 'software', '>predicted', '>error', '>as trireme']
+    measured_titles = ['recipe', '>GPUs', 'cluster', 'measured by', '>measured', 'software', '>predicted', '>error', '>as trireme']
     print(PAGE.format(recipes=table(titles, [recipe_row(program, recipe) for recipe in recipes]),
                       measured=table(measured_titles, [measured_row(program, *row) for row in MEASURED])), end='')
 
