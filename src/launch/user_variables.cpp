@@ -39,9 +39,15 @@ void choose_profiled_steps(LaunchRequest& request, std::vector<LaunchChoice>& ch
   }
 }
 
+// Where only settings are given, the first of them stands in the recipe's place.
+bool names_recipe(const std::string& word) {
+  return !word.empty() && (word.find('=') == word.npos || word.starts_with("training="));
+}
+
 // The variables of AWS users' scripts.
 void apply_slurm_variables(LaunchRequest& request, std::vector<LaunchChoice>& choices) {
-  if (const char* size = user_variable("MODEL_SIZE"); size != nullptr && request.recipe.empty()) {
+  if (const char* size = user_variable("MODEL_SIZE"); size != nullptr && !names_recipe(request.recipe)) {
+    if (!request.recipe.empty()) request.overrides.insert(request.overrides.begin(), request.recipe);
     const char* model = user_variable("MODEL_NAME");
     request.recipe = fmt::format("{}/{}", model == nullptr ? "gpt3" : model, size);
     choices.push_back({"recipe " + request.recipe, "MODEL_NAME and MODEL_SIZE in the environment"});

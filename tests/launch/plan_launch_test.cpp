@@ -208,6 +208,18 @@ TEST_F(PlanLaunch, VariablesOfTheAwsScriptsAreOptions) {
   EXPECT_EQ(choices.size(), 8u);  // with the profiled steps
 }
 
+TEST_F(PlanLaunch, SettingsMayStandInPlaceOfARecipeThatAVariableNames) {
+  ::setenv("MODEL_SIZE", "5b", 1);
+  request_.recipe = "model.seed=3";
+  request_.overrides = {"trainer.max_steps=2"};
+  apply_environment(request_);
+  EXPECT_EQ(request_.recipe, "gpt3/5b");
+  EXPECT_EQ(request_.overrides, (std::vector<std::string>{"model.seed=3", "trainer.max_steps=2"}));
+  request_.recipe = "training=gpt3/126m";
+  apply_environment(request_);
+  EXPECT_EQ(request_.recipe, "training=gpt3/126m");
+}
+
 TEST_F(PlanLaunch, AVariableThatDiffersFromAnOptionIsRefused) {
   set("nodes", "16");
   ::setenv("NODES", "16", 1);
