@@ -180,7 +180,9 @@ class MachineMeasure {
     for (const char* key : {"multiprocessors", "tile_us", "launch_us", "bf16_share", "copy_share"})
       gpu.set(key, Tree(int64_t{1}));
     Tree file;
-    file.set("summary", Tree(fmt::format("measured: {} with {}", plural(machine_.ranks, "rank"), backend.description())));
+    // Every plan from this file prints the summary.
+    const char* how = request_.depth == MeasureDepth::quick ? "measured with --quick, which is too little to rely on" : "measured";
+    file.set("summary", Tree(fmt::format("{}: {} with {}", how, plural(machine_.ranks, "rank"), backend.description())));
     file.set("source", Tree(fmt::format("trireme plan --measure, commit {}", kCommit)));
     file.set("gpu", std::move(gpu));
     file.set("gpus_per_node", Tree(request_.ranks_per_node));
@@ -274,7 +276,7 @@ class MachineMeasure {
 }  // namespace
 
 MeasureRequest measure_request(Backend& backend, int64_t threads, MeasureDepth depth) {
-  MeasureRequest request{.threads = threads};
+  MeasureRequest request{.depth = depth, .threads = threads};
   request.models = threads > 0 ? cpu_models() : gpu_models();
   request.formats = {"f32", "bf16"};
   if (backend.has_fp8() && threads == 0) request.formats.emplace_back("fp8");

@@ -11,7 +11,10 @@
 
 namespace trireme {
 
+enum class MeasureDepth : uint8_t { quick, full };  // quick: two tiny models only, for tests and a look
+
 struct MeasureRequest {
+  MeasureDepth depth = MeasureDepth::full;
   std::vector<ProbeModel> models;
   std::vector<std::string> formats;
   double window = 0.3;  // seconds of each measurement, about
@@ -23,8 +26,7 @@ struct MeasureRequest {
   std::function<void(const std::string&)> progress;  // called on rank 0
 };
 
-// The usual models and formats for this device. `quick`: the smallest only, for tests.
-enum class MeasureDepth : uint8_t { quick, full };
+// The usual models and formats for this device.
 MeasureRequest measure_request(Backend& backend, int64_t threads, MeasureDepth depth);
 
 // The hardware file, on rank 0.

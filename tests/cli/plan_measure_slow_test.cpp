@@ -61,6 +61,8 @@ TEST_F(PlanMeasureTest, APlanTakesTheTimesOfTheFile) {
     for (Tree& row : op.value.list()) row.list().back() = Tree(100 * row.list().back().real());
   const std::string slow = folder_.write("slow.yaml", write_yaml(file));
   EXPECT_NEAR(compute_on(slow) / compute_on(path("here.yaml")), 100, 1);
+  const auto plan = run_program(fmt::format("plan {} --cluster {}", path("small.yaml"), path("here.yaml")));
+  EXPECT_TRUE(contains(plan.output, "from    measured with --quick, which is too little to rely on: 1 rank with "));
 }
 
 TEST_F(PlanMeasureTest, RanksMeasureTogetherWithTheirCollectives) {
