@@ -267,12 +267,26 @@ class Planner {
     plan_.jobs.push_back(std::move(job));
   }
 
+  // The shipped tasks by their names and files of the user by their paths, all of which can be read.
+  std::vector<std::string> evaluation_tasks() const {
+    std::vector<std::string> tasks;
+    const auto shipped = shipped_tasks();
+    for (const std::string& named : split_at_commas(options().tasks)) {
+      load_task(named);
+      const bool is_shipped = std::ranges::find(shipped, named) != shipped.end();
+      if (!is_shipped && plan_.request.target == TargetKind::kubernetes)
+        throw UserError("--tasks {}: pods have only the tasks of the image, not the files of this machine; use {}", named,
+                        fmt::join(shipped, ","));
+      tasks.push_back(is_shipped ? named : fs::absolute(named).lexically_normal().string());
+    }
+    if (tasks.empty()) throw UserError("stages: evaluation needs --tasks, such as {}", fmt::join(shipped, ","));
+    return tasks;
+  }
+
   // One node scores the newest checkpoint; in a pod, one rank.
   void add_evaluation_job(bool trains, const Settings& settings) {
     Job job = make_job(plan_.name + "-evaluation", JobStage::evaluation);
-    std::vector<std::string> names;
-    for (const std::string& name : split_at_commas(options().tasks)) names.push_back(load_task(name).name);
-    if (names.empty()) throw UserError("stages: evaluation needs --tasks, such as {}", fmt::join(shipped_tasks(), ","));
+    const std::vector<std::string> tasks = evaluation_tasks();
     if (!options().sweep.empty()) throw UserError("stages: evaluation does not go with --sweep; evaluate the run you choose");
     job.ranks_per_node = plan_.request.target == TargetKind::kubernetes ? 1 : size_.ranks;
     job.has_gpus = uses_gpus(plan_.request.target, settings.trainer.backend);
@@ -281,7 +295,7 @@ class Planner {
                    "evaluate",
                    (plan_.folder / "results").string(),
                    "--tasks",
-                   fmt::format("{}", fmt::join(split_at_commas(options().tasks), ",")),
+                   fmt::format("{}", fmt::join(tasks, ",")),
                    "--data",
                    data.string(),
                    "--output",

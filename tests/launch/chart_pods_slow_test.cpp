@@ -195,6 +195,28 @@ TEST_F(ChartPods, TasksRunTheirOwnWords) {
   EXPECT_TRUE(contains(text_of("pod-1.log"), "run --files 2\n"));
 }
 
+// The pod of an evaluation finds what the pod of the training wrote, and leaves its scores beside it, in the copy too.
+TEST_F(ChartPods, AnEvaluationScoresTheTraining) {
+  const PodNetwork network(1);
+  if (!network.works()) SKIP_FOR(machine) << "network namespaces cannot be made here";
+  render(1, "--set run.folder=run");
+  EXPECT_EQ(wait_for(start_pod(network, 0)), 0) << logs();
+  const std::string run = (folder_ / "volume/run").string();
+  folder_.write("evaluation.yaml",
+                fmt::format("run: {{folder: run}}\nafter: [demo]\ntask: {{command: [trireme, evaluate, {0}/results, --tasks, "
+                            "'boolq', --data, {1}/tests/evaluate/data, --output, {0}/evaluation/scores]}}\n",
+                            run, TRIREME_SOURCE_DIR));
+  render(1, fmt::format("-f {}/evaluation.yaml", folder_.path().string()));
+  EXPECT_EQ(wait_for(start_pod(network, 0, "another-uid")), 0) << logs();
+  for (const char* folder : {"volume", "bucket"}) {
+    std::vector<std::string> names;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder_ / folder / "run/evaluation/scores", none))
+      names.push_back(entry.path().filename().string().substr(0, 8));
+    EXPECT_EQ(std::ranges::count(names, "results_"), 1) << folder << "\n" << logs();
+  }
+}
+
 TEST_F(ChartPods, HelmTestChecksRecipeAndFolder) {
   render(2);
   const std::string run =

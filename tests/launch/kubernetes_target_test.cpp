@@ -191,6 +191,30 @@ TEST_F(KubernetesTest, StagesAreChained) {
   EXPECT_EQ(values.find((folder_ / "runs").string()), std::string::npos);
 }
 
+// One pod with one rank reads what the pods of the training wrote, and writes beside it.
+TEST_F(KubernetesTest, EvaluationRunsInAPod) {
+  const std::string stages = "--stages training,evaluation --pvc shared:/volume --data /volume/tasks ";
+  ASSERT_EQ(launch(stages + "--ranks 4 --tasks piqa,lambada model.global_batch_size=8").status, 0);
+  const std::string values = text("runs/demo2/demo2-evaluation-values.yaml");
+  for (const char* line :
+       {"[trireme, evaluate, /volume/demo2/results, --tasks, \"piqa,lambada\", --data, /volume/tasks, --output, "
+        "/volume/demo2/evaluation/scores]",
+        "after: [demo2]", "mode: job\n"})
+    EXPECT_TRUE(contains(values, line));
+  EXPECT_EQ(values.find("ranksPerNode"), std::string::npos) << values;
+  EXPECT_EQ(values.find("gpusPerNode"), std::string::npos) << values;
+  // Without a volume it first fetches the checkpoint from the bucket; on GPUs it asks for one.
+  const std::string bucket =
+      run("launch kubernetes demo --nodes 2 --image x:1 --stages training,evaluation --tasks piqa --bucket "
+          "logs --data /bucket/tasks --dry-run")
+          .output;
+  const std::string of_evaluation = bucket.substr(std::min(bucket.find("demo2-evaluation-values.yaml"), bucket.size()));
+  for (const char* line : {"restore: true", "gpusPerNode: 1", "evaluate, /results/demo2/results,"})
+    EXPECT_TRUE(contains(of_evaluation, line));
+  folder_.write("sums.yaml", "output_type: multiple_choice\n");
+  EXPECT_TRUE(contains(launch(stages + "--name other --tasks sums.yaml").output, "sums.yaml"));
+}
+
 TEST_F(KubernetesTestSlow, StatusFollowsTheJob) {
   ASSERT_EQ(launch().status, 0);
   const auto says = [&](const std::string& line) {

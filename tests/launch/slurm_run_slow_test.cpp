@@ -102,6 +102,15 @@ class SlurmRunSlow : public testing::Test {
     return bytes;
   }
 
+  // The scores of the one evaluation in a folder.
+  static std::string scores_in(const fs::path& folder) {
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder, none))
+      if (entry.path().filename().string().starts_with("results_"))
+        return nlohmann::json::parse(text_of(entry.path())).at("results").dump(1);
+    return "";
+  }
+
   // The same run on this machine without Slurm.
   fs::path train_here(const std::string& name, int ranks, int steps) {
     const fs::path folder = cluster_->work() / name;
@@ -250,6 +259,28 @@ TEST_F(SlurmRunSlow, StagesFollowEachOther) {
   EXPECT_EQ(broken.status, kFailed) << broken.output;
   EXPECT_TRUE(contains(text_of(run_folder("broken") / "data_preparation/task-00000.log"), "trying again"));
   EXPECT_TRUE(eventually([&] { return cluster_->run("squeue --noheader").output.empty(); }));
+}
+
+// The newest checkpoint is scored on a node, with the ranks of the training, as this machine scores it.
+TEST_F(SlurmRunSlow, EvaluationScoresWhatWasTrained) {
+  start_cluster(2);
+  constexpr const char* kTasks = "--tasks piqa,boolq --data " TRIREME_SOURCE_DIR "/tests/evaluate/data";
+  const ProgramResult done = cluster_->trireme(fmt::format(
+      "launch slurm small.yaml --name scored --nodes 2 --ranks 2 --stages training,evaluation --wait trainer.max_steps=10 {}",
+      kTasks));
+  EXPECT_EQ(done.status, 0) << done.output << log_of("scored");
+  EXPECT_EQ(job_of("scored", 1).at("phase"), "done");
+  const ProgramResult here = cluster_->trireme(fmt::format("evaluate runs/scored/results --output here {}", kTasks));
+  EXPECT_EQ(here.status, 0) << here.output;
+  EXPECT_NE(scores_in(cluster_->work() / "here"), "");
+  EXPECT_EQ(scores_in(run_folder("scored") / "evaluation/scores"), scores_in(cluster_->work() / "here"));
+
+  const ProgramResult failed = cluster_->trireme(
+      "launch slurm small.yaml --name unscored --nodes 1 --stages training,evaluation --wait trainer.max_steps=2 --tasks piqa "
+      "--data .");
+  EXPECT_EQ(failed.status, kUserError) << failed.output;
+  EXPECT_EQ(job_of("unscored", 0).at("phase"), "done");
+  EXPECT_TRUE(contains(job_of("unscored", 1).at("detail"), "dev.jsonl, which is missing; get it with")) << failed.output;
 }
 
 TEST_F(SlurmRunSlow, CommandsOfThePageWork) {
