@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/small_run.h"
+#include "config/yaml.h"
 #include "launch/kubernetes/cluster.h"
 #include "launch/kubernetes/job_status.h"
 
@@ -196,23 +197,27 @@ TEST_F(KubernetesTest, EvaluationRunsInAPod) {
   const std::string stages = "--stages training,evaluation --pvc shared:/volume --data /volume/tasks ";
   ASSERT_EQ(launch(stages + "--ranks 4 --tasks piqa,lambada model.global_batch_size=8").status, 0);
   const std::string values = text("runs/demo2/demo2-evaluation-values.yaml");
-  for (const char* line :
-       {"[trireme, evaluate, /volume/demo2/results, --tasks, \"piqa,lambada\", --data, /volume/tasks, --output, "
-        "/volume/demo2/evaluation/scores]",
-        "after: [demo2]", "mode: job\n"})
-    EXPECT_TRUE(contains(values, line));
-  EXPECT_EQ(values.find("ranksPerNode"), std::string::npos) << values;
-  EXPECT_EQ(values.find("gpusPerNode"), std::string::npos) << values;
+  std::vector<std::string> words;
+  const Tree tree = read_yaml(values, "values");
+  for (const Tree& word : tree.find("task.command")->list()) words.push_back(word.text());
+  EXPECT_EQ(words, (std::vector<std::string>{"trireme", "evaluate", "/volume/demo2/results", "--tasks", "piqa,lambada", "--data",
+                                             "/volume/tasks", "--output", "/volume/demo2/evaluation/scores"}));
+  EXPECT_TRUE(contains(values, "after: [demo2]"));
+  EXPECT_TRUE(contains(values, "mode: job\n"));
+  EXPECT_EQ(tree.find("ranksPerNode"), nullptr);
+  EXPECT_EQ(tree.find("gpusPerNode"), nullptr);
+
   // Without a volume it first fetches the checkpoint from the bucket; on GPUs it asks for one.
-  const std::string bucket =
-      run("launch kubernetes demo --nodes 2 --image x:1 --stages training,evaluation --tasks piqa --bucket "
-          "logs --data /bucket/tasks --dry-run")
-          .output;
-  const std::string of_evaluation = bucket.substr(std::min(bucket.find("demo2-evaluation-values.yaml"), bucket.size()));
-  for (const char* line : {"restore: true", "gpusPerNode: 1", "evaluate, /results/demo2/results,"})
-    EXPECT_TRUE(contains(of_evaluation, line));
-  folder_.write("sums.yaml", "output_type: multiple_choice\n");
-  EXPECT_TRUE(contains(launch(stages + "--name other --tasks sums.yaml").output, "sums.yaml"));
+  const std::string output = run("launch kubernetes demo --name kept --nodes 2 --image x:1 --stages training,evaluation --tasks "
+                                 "piqa --bucket logs --data /bucket/tasks --dry-run")
+                                 .output;
+  const std::string later = output.substr(std::min(output.find("kept-evaluation-values.yaml"), output.size()));
+  for (const char* line : {"restore: true", "gpusPerNode: 1", "/results/kept/results"}) EXPECT_TRUE(contains(later, line));
+
+  folder_.write("sums.yaml", read_file(TRIREME_SOURCE_DIR "/tasks/piqa.yaml", 1 << 16));
+  const ProgramResult own = launch("--name other --pvc shared --stages training,evaluation --tasks sums.yaml");
+  EXPECT_EQ(own.status, 2);
+  EXPECT_TRUE(contains(own.output, "--tasks sums.yaml: pods have only the tasks of the image"));
 }
 
 TEST_F(KubernetesTestSlow, StatusFollowsTheJob) {
