@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/validate_options.h"
 #include "comm/control.h"
+#include "comm/nccl_topology.h"
 #include "train/rank_machine.h"
 #include "validate/validation.h"
 
@@ -43,20 +44,30 @@ ValidationOptions options_of(const ValidateArguments& arguments, bool is_root) {
   return options;
 }
 
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  if (path.has_parent_path()) create_folders(path.parent_path());
+  atomic_write(path, bytes_of(text));
+}
+
+// NCCL's file of this node. Returns what is said of it.
+std::string write_topology(const std::string& path) {
+  const NcclTopology topology = read_nccl_topology(system_root());
+  if (topology.gpus + topology.cards == 0)
+    return fmt::format("{} was not written: this node has no NVIDIA GPU and no InfiniBand card in /sys", path);
+  write_file(path, topology.xml);
+  return fmt::format("{}: {}; NCCL_TOPO_FILE={} makes NCCL read it", path, topology.summary(), path);
+}
+
 void write_report(const ValidateArguments& arguments, const ValidationReport& report) {
-  const auto write = [](const std::filesystem::path& path, const std::string& text) {
-    if (path.has_parent_path()) create_folders(path.parent_path());
-    atomic_write(path, bytes_of(text));
-  };
   if (arguments.json)
     print_json(json_of(report));
   else
     fmt::print("{}", text_of(report));
   std::fflush(stdout);
-  if (!arguments.html.empty()) write(arguments.html, page_of(report));
+  if (!arguments.html.empty()) write_file(arguments.html, page_of(report));
   if (arguments.output.empty()) return;
-  write(std::filesystem::path(arguments.output) / "validation.json", json_text(json_of(report)) + "\n");
-  write(std::filesystem::path(arguments.output) / "validation.html", page_of(report));
+  write_file(std::filesystem::path(arguments.output) / "validation.json", json_text(json_of(report)) + "\n");
+  write_file(std::filesystem::path(arguments.output) / "validation.html", page_of(report));
 }
 
 // Every rank: the verdict of the first is that of all, given after it has printed and written everything.
@@ -65,7 +76,8 @@ int validate_ranks(World& world, const ValidateArguments& arguments) {
   RankMachine machine(world, TrainerSettings{});
   const Mesh mesh = machine.connect({{.tp = world.size()}, world.rank()});
   RankGroup here{machine.backend(), *mesh.world, world.control()};
-  const ValidationReport report = run_validation(here, options);
+  ValidationReport report = run_validation(here, options);
+  if (world.rank() == 0 && !arguments.topology.empty()) report.notes.push_back(write_topology(arguments.topology));
   if (world.rank() == 0) write_report(arguments, report);
   const std::string verdict = world.control().share("verdict", report.is_good() ? "good" : "bad");
   return verdict == "good" ? kDone : kCheckFailed;

@@ -21,6 +21,8 @@ void add_check_options(CLI::App& command, ValidateArguments& arguments) {
   command.add_option("--min-free", arguments.min_free, "room that --results must have, such as 500G")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("BYTES");
+  command.add_option("--topology", arguments.topology, "write NCCL's file of the first node's GPUs, cards and PCI switches")
+      ->type_name("FILE");
   command.add_option("--max-bytes", arguments.max_bytes, "of the largest collective, 4K to 8G")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(int64_t{4} << 10, int64_t{8} << 30))

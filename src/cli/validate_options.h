@@ -11,7 +11,7 @@ struct ValidateArguments {
   bool dcgm = false, nccl = false;  // only these parts; both: both, the second also after a fault in the first
   int dcgm_level = 1;
   int64_t min_free = 0, max_bytes = 0;
-  std::string cluster, data, results, html, output;
+  std::string cluster, data, results, topology, html, output;
 
   int dcgm_level_to_run() const { return nccl && !dcgm ? 0 : dcgm_level; }
 };

@@ -38,6 +38,7 @@ std::vector<std::string> words_of(const ValidateArguments& checks) {
   add("--cluster", checks.cluster);
   add("--data", checks.data);
   add("--results", checks.results);
+  if (!checks.topology.empty()) add("--topology", std::filesystem::absolute(checks.topology).string());
   if (checks.min_free > 0) add("--min-free", std::to_string(checks.min_free));
   if (checks.max_bytes > 0) add("--max-bytes", std::to_string(checks.max_bytes));
   return words;

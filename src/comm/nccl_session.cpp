@@ -114,6 +114,7 @@ void NcclSession::note_transport(const std::string& group) { groups_[group] = lo
 
 std::string NcclSession::description() const {
   std::string text = where();
+  if (!topology_.description().empty()) text += "; " + topology_.description();
   if (!log_.is_known()) return text;
   for (const auto& [group, facts] : groups_)
     text += fmt::format("; {} over {}", group,

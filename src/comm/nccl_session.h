@@ -13,6 +13,7 @@
 #include "comm/host_group.h"
 #include "comm/nccl_library.h"
 #include "comm/nccl_log.h"
+#include "comm/nccl_topology.h"
 
 namespace trireme {
 
@@ -62,7 +63,8 @@ class NcclSession {
   Backend& backend_;
   DeviceStreams& streams_;
   Progress& progress_;
-  NcclLog log_;  // declared before the library, because NCCL reads once where to log
+  NcclLog log_;                // declared before the library, because NCCL reads once where to log
+  NcclTopologyFile topology_;  // and which file describes the machine
   const NcclLibrary& library_ = NcclLibrary::load();
   std::vector<NcclCommunicator*> communicators_;
   std::map<std::string, NcclFacts> groups_;

@@ -10,14 +10,17 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "base/build_info.h"
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "comm/nccl_topology.h"
 
 namespace trireme {
 namespace {
@@ -132,6 +135,13 @@ void add_network(Facts& facts, const fs::path& root) {
   add(facts, "ofed", ofed);
 }
 
+// With a checksum, because nodes may have the same devices in other places.
+void add_topology(Facts& facts, const fs::path& root) {
+  const NcclTopology topology = read_nccl_topology(root);
+  if (topology.gpus + topology.cards > 0)
+    add(facts, "topology", fmt::format("{}, {:08x}", topology.summary(), crc32c(std::as_bytes(std::span(topology.xml)))));
+}
+
 void add_system(Facts& facts) {
   utsname system{};
   if (::uname(&system) == 0) add(facts, "kernel", system.release);
@@ -201,6 +211,7 @@ Facts read_inventory(const fs::path& root) {
   add_memory(facts, root);
   add_limits(facts);
   add_network(facts, root);
+  add_topology(facts, root);
   add_system(facts);
   if (find_program("nvidia-smi").empty()) return facts;
   try {

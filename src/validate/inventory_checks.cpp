@@ -60,6 +60,8 @@ constexpr std::array kFactChecks{
               "check cables: one trained at a lower rate"},
     FactCheck{"dev_infiniband", "/dev/infiniband is usable", Rule::is, kFail, 0, "yes", nullptr,
               "give the container --device=/dev/infiniband, or load ib_uverbs"},
+    FactCheck{"topology", "GPUs, cards and PCI switches", Rule::equal, kWarn, 0, "", nullptr,
+              "compare lspci -tv; a file of --topology is right for nodes like the first only"},
     FactCheck{"ofed", "OFED", Rule::equal, kWarn, 0, "", nullptr, "install one version everywhere"},
     FactCheck{"memlock", "locked memory (ulimit -l)", Rule::at_least, kFail, 64.0 * 1048576, "", "infiniband_ports",
               "set memlock unlimited in limits.conf, and LimitMEMLOCK=infinity for slurmd"},

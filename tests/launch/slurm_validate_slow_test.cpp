@@ -27,6 +27,15 @@ TEST(SlurmValidateSlow, ChecksTheNodesOfAPartition) {
   EXPECT_TRUE(contains(dry.output, " validate --dcgm --dcgm-level 1 --output ")) << dry.output;
   EXPECT_FALSE(std::filesystem::exists(cluster.work() / "results"));
 
+  // NCCL's file, of a node on paper.
+  cluster.folder().write("root/sys/bus/pci/devices/0001:00:00.0/class", "0x030200\n");
+  cluster.folder().write("root/sys/bus/pci/devices/0001:00:00.0/vendor", "0x10de\n");
+  const ProgramResult topology = cluster.run("TRIREME_SYSTEM_ROOT=$PWD/root " TRIREME_BINARY
+                                             " validate slurm --nodes 2 --ranks-per-node 1 --dcgm --topology topo.xml");
+  EXPECT_EQ(topology.status, 0) << topology.output;
+  EXPECT_TRUE(contains(topology.output, "topo.xml: 1 GPU, 0 network cards, 1 virtual PCI switch; NCCL_TOPO_FILE="));
+  EXPECT_TRUE(contains(read_file(cluster.work() / "topo.xml", 1 << 16), "<pci busid=\"0001:00:00.0\" class=\"0x030200\""));
+
   const ProgramResult missing = cluster.trireme("validate slurm --partition gpus");
   EXPECT_EQ(missing.status, 1);
   EXPECT_TRUE(contains(missing.output, "trireme: partition=gpus: cluster ")) << missing.output;

@@ -78,6 +78,7 @@ TEST(InventoryChecks, NameTheNodeThatDiffers) {
   for (const Case& one :
        {Case{"gpus", "7", "7", "8", FindingKind::failure}, Case{"gpus", "", "nothing", "8", FindingKind::failure},
         Case{"memory_gib", "1700.0", "1700.0", "1800.0", FindingKind::failure},
+        Case{"topology", "8 GPUs, b", "8 GPUs, b", "nothing", FindingKind::warning},
         Case{"kernel", "6.2", "6.2", "6.1", FindingKind::warning},
         Case{"nofile", "256", "256", "at least 1024", FindingKind::failure},
         Case{"shm_bytes", "10485760", "10.0 MiB", "at least 60.0 MiB", FindingKind::failure},
