@@ -167,6 +167,7 @@ void add_slurm_commands(CLI::App& launch_command, int& status) {
   supervise->add_flag("--spares", job->has_spares, "the allocation has more nodes than the run");
   supervise->add_flag("--requeue", job->may_requeue, "Slurm may start the job again");
   supervise->add_flag("--resume", job->resume, "the first attempt continues a run");
+  supervise->add_option("--check-nodes", job->check_words, "check the nodes first; so many words of the step are srun's");
   supervise->add_option("step", job->step, "srun and its arguments")->required();
   supervise->positionals_at_end();
   supervise->callback([job, &status] { status = supervise_slurm_job(*job); });

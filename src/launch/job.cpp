@@ -5,7 +5,7 @@
 namespace trireme {
 
 std::string name_of(JobStage stage) {
-  constexpr const char* kNames[] = {"data_preparation", "training", "conversion", "evaluation"};
+  constexpr const char* kNames[] = {"data_preparation", "training", "conversion", "evaluation", "validation"};
   return kNames[static_cast<size_t>(stage)];
 }
 

@@ -9,10 +9,12 @@
 
 namespace trireme {
 
-enum class JobStage : uint8_t { data_preparation, training, conversion, evaluation };
+enum class JobStage : uint8_t { data_preparation, training, conversion, evaluation, validation };
 std::string name_of(JobStage stage);  // "data_preparation"
 // Whether a stage runs as ranks that work together.
-inline bool has_ranks(JobStage stage) { return stage == JobStage::training || stage == JobStage::evaluation; }
+inline bool has_ranks(JobStage stage) {
+  return stage == JobStage::training || stage == JobStage::evaluation || stage == JobStage::validation;
+}
 
 struct EnvironmentVariable {
   std::string name, value;
@@ -37,7 +39,8 @@ struct Job {
   std::vector<std::vector<std::string>> tasks;  // not empty: an array; task i runs the command with these words appended
   int64_t tasks_at_once = 0;                    // of the array; 0: all
   int64_t nodes = 1, ranks_per_node = 1;
-  bool has_gpus = false;  // one GPU per rank
+  bool has_gpus = false;      // one GPU per rank
+  bool checks_nodes = false;  // of Slurm: trireme validate runs first on all nodes of the allocation
   std::vector<EnvironmentVariable> environment;
   std::optional<Container> container;
   std::filesystem::path folder;      // RESULTS/NAME, absolute: script, logs and state of the job

@@ -21,6 +21,7 @@ constexpr std::array kOptions = {
     LaunchOption{"results", &O::results, kAll, "FOLDER", "where run folders are written"},
     LaunchOption{"data", &O::data, kAll, "FOLDER", "the folder of datasets, mounted in containers"},
     LaunchOption{"max-restarts", &O::max_restarts, kAll, "N", "give up after N attempts without a new checkpoint"},
+    LaunchOption{"validate", &O::validate, kAll, "", "check the nodes first, and train only on those that are good"},
     LaunchOption{"nsys", &O::nsys, kAll, "", "profile the ranks of model.nsys_profile with nsys"},
     LaunchOption{"benchmark", &O::benchmark, kAll, "", "measure the speed, as trireme train --benchmark does"},
     LaunchOption{"resume", &O::resume, kAll, "", "continue the launch of this name from its newest checkpoint"},

@@ -29,6 +29,7 @@ struct LaunchOptions {
   std::string results;       // folder, PVC or bucket for run folders; empty: runs
   std::string data;          // folder of datasets, mounted and made known as data_dir
   int64_t max_restarts = 3;  // attempts without a new checkpoint until the launch gives up with status 93
+  bool validate = false;     // check the nodes first
   bool nsys = false;         // wrap the chosen ranks in nsys
   bool benchmark = false, resume = false, mllog = false, trace_ops = false;  // options of trireme train
   Texts stages;             // data_preparation, training, conversion, evaluation; empty: training

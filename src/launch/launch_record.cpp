@@ -21,7 +21,7 @@ constexpr int64_t kLargestRecord = 16 << 20;
 constexpr const char* kRecordFile = "launch.json";
 
 JobStage stage_named(const std::string& name) {
-  for (const JobStage stage : {JobStage::data_preparation, JobStage::conversion, JobStage::evaluation})
+  for (const JobStage stage : {JobStage::data_preparation, JobStage::conversion, JobStage::evaluation, JobStage::validation})
     if (name_of(stage) == name) return stage;
   return JobStage::training;
 }

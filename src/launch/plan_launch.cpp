@@ -83,10 +83,12 @@ class Planner {
     stages_ = stages_of(options().stages, base.launcher);
     environment_ = launch_environment(plan_.request, plan_.choices);
     const bool trains = std::ranges::find(stages_, JobStage::training) != stages_.end();
+    if (options().validate) require_checkable(trains);
     if (std::ranges::find(stages_, JobStage::data_preparation) != stages_.end()) add_data_job();
     if (trains) add_training_jobs();
     if (std::ranges::find(stages_, JobStage::conversion) != stages_.end()) add_conversion_job(trains);
     if (std::ranges::find(stages_, JobStage::evaluation) != stages_.end()) add_evaluation_job(trains, base.settings);
+    if (options().validate) add_checks();
     return std::move(plan_);
   }
 
@@ -304,6 +306,33 @@ class Planner {
     if (tp > 1 && job.ranks_per_node % tp == 0) job.command.insert(job.command.end(), {"--tensor-parallel", std::to_string(tp)});
     if (trains) job.after = {plan_.name};
     plan_.jobs.push_back(std::move(job));
+  }
+
+  void require_checkable(bool trains) const {
+    if (plan_.request.target == TargetKind::kubernetes || is_in_pod())
+      throw UserError(
+          "--validate: Kubernetes chooses the node of each pod and of those that replace it, so a launch cannot leave one out; "
+          "keep bad nodes away with --node-selector");
+    if (!trains) throw UserError("--validate checks the nodes of a training, and stages has none");
+  }
+
+  // On Slurm the nodes are known in the allocation only. This machine is checked by a job before the others.
+  void add_checks() {
+    if (plan_.request.target == TargetKind::slurm) {
+      for (Job& job : plan_.jobs) job.checks_nodes = job.stage == JobStage::training;
+      plan_.choices.push_back({"trireme validate --quick first", "--validate; nodes that fail are left out, spares take over"});
+      return;
+    }
+    Job job = make_job(plan_.name + "-validation", JobStage::validation);
+    const auto training = std::ranges::find(plan_.jobs, JobStage::training, &Job::stage);
+    job.ranks_per_node = size_.ranks;
+    job.has_gpus = training->has_gpus;
+    const std::string folder = (plan_.folder / name_of(job.stage)).string();
+    job.command = {program(), "validate", "--quick", "--results", plan_.folder.string(), "--output", folder};
+    for (Job& other : plan_.jobs)
+      if (other.after.empty()) other.after = {job.name};
+    plan_.jobs.insert(plan_.jobs.begin(), std::move(job));
+    plan_.choices.push_back({"trireme validate --quick first", "--validate; nothing is trained if a check fails"});
   }
 
   LaunchPlan plan_;

@@ -143,6 +143,33 @@ TEST_F(PlanLaunch, EvaluationScoresWhatWasTrained) {
   EXPECT_TRUE(contains(error(), "evaluation does not go with --sweep"));
 }
 
+TEST_F(PlanLaunch, NodesAreCheckedFirst) {
+  set("nodes", "16");
+  set("validate", "true");
+  request_.target = TargetKind::slurm;
+  const LaunchPlan on_slurm = plan();
+  ASSERT_EQ(on_slurm.jobs.size(), 1u);  // in the allocation of the training
+  EXPECT_TRUE(on_slurm.jobs[0].checks_nodes);
+  request_.target = TargetKind::kubernetes;
+  EXPECT_TRUE(contains(error(), "--validate: Kubernetes chooses the node of each pod"));
+  request_.target = TargetKind::local;
+  request_.recipe = "demo";
+  set("nodes", "1");
+  set("ranks", "2");
+  set_list("stages", {"training,evaluation"});
+  set_list("tasks", {"piqa"});
+  const LaunchPlan here = plan();
+  ASSERT_EQ(here.jobs.size(), 3u);
+  EXPECT_EQ(here.jobs[0].stage, JobStage::validation);
+  EXPECT_EQ(here.jobs[0].ranks_per_node, here.jobs[1].ranks_per_node);
+  EXPECT_TRUE(contains(fmt::format("{}", fmt::join(here.jobs[0].command, " ")),
+                       fmt::format(" validate --quick --results {0} --output {0}/validation", here.folder.string())));
+  EXPECT_EQ(here.jobs[1].after, std::vector{here.jobs[0].name});
+  EXPECT_EQ(here.jobs[2].after, std::vector{here.jobs[1].name});
+  set_list("stages", {"evaluation"});
+  EXPECT_TRUE(contains(error(), "--validate checks the nodes of a training, and stages has none"));
+}
+
 TEST_F(PlanLaunch, TheSiteFillsWhatTheCommandDoesNotGive) {
   set("nodes", "16");
   set("partition", "mine");

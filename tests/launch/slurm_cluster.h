@@ -38,6 +38,8 @@ class SlurmCluster {
 
   void fail(const std::string& nodes) const { script("fail", nodes); }
 
+  bool limit_shm(const std::string& node, const std::string& size) const { return script("shm", node + " " + size).status == 0; }
+
   const std::filesystem::path& work() const { return work_.path(); }
   const TemporaryFolder& folder() const { return work_; }
 

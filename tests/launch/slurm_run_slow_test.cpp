@@ -283,6 +283,26 @@ TEST_F(SlurmRunSlow, EvaluationScoresWhatWasTrained) {
   EXPECT_TRUE(contains(job_of("unscored", 1).at("detail"), "dev.jsonl, which is missing; get it with")) << failed.output;
 }
 
+// Noise may have other nodes left out, too: one of three suffices.
+TEST_F(SlurmRunSlow, NodesThatFailTheChecksAreLeftOut) {
+  start_cluster(4);
+  ASSERT_TRUE(cluster_->limit_shm("n1", "10m"));
+  const ProgramResult done = cluster_->trireme(
+      "launch slurm small.yaml --name checked --nodes 1 --spares 3 --exclusive --mpi none --validate --wait trainer.max_steps=5");
+  EXPECT_EQ(done.status, 0) << done.output;
+  EXPECT_TRUE(contains(done.output, "slurm: n1 is left out: /dev/shm: 10.0 MiB, expected at least 60.0 MiB"));
+  EXPECT_TRUE(contains(done.output, "trireme validate --quick first (--validate; nodes that fail are left out"));
+  EXPECT_NE(nodes_of("checked").front(), "");
+  EXPECT_NE(nodes_of("checked").front(), "n1");
+  EXPECT_TRUE(fs::exists(run_folder("checked") / "validation/validation.html"));
+
+  const ProgramResult few = cluster_->trireme(
+      "launch slurm small.yaml --name few --nodes 4 --exclusive --mpi none --validate --wait trainer.max_steps=5");
+  EXPECT_EQ(few.status, kFailed) << few.output;
+  EXPECT_TRUE(contains(few.output, " of 4 nodes are good: n1"));
+  EXPECT_FALSE(fs::exists(run_folder("few") / "results")) << "nothing may be trained";
+}
+
 TEST_F(SlurmRunSlow, CommandsOfThePageWork) {
   start_cluster(3);
   cluster_->folder().write("my.yaml", "extends: small.yaml\ntrainer: {max_steps: 4}\n");

@@ -95,6 +95,23 @@ TEST(SlurmScript, OfDataPreparationIsAnArray) {
   expect_golden_script("array.sh", batch_script(job, LaunchOptions(), run, "/apps/trireme"));
 }
 
+// The supervisor is told how many words of the step are srun's.
+TEST(SlurmScript, NodesAreCheckedWithTheOptionsOfTheAttempt) {
+  Job job = training();
+  EXPECT_EQ(batch_script(job, LaunchOptions(), gpu_run(), "/apps/trireme").find("--check-nodes"), std::string::npos);
+  job.checks_nodes = true;
+  LaunchOptions options;
+  options.srun_args = {"--cpu-bind=cores", "--verbose"};
+  const std::string text = batch_script(job, options, gpu_run(), "/apps/trireme");
+  const TemporaryFolder folder;
+  const size_t begin = text.find("step=("), end = text.find("if /apps");
+  const std::string script = folder.write(
+      "s.sh", text.substr(begin, end - begin) +
+                  "\nfor i in ${!supervisor[@]}; do [ ${supervisor[i]} = --check-nodes ] && at=${supervisor[i+1]}; done\n"
+                  "echo ${step[at-1]} ${step[at]} ${step[at+1]}\n");
+  EXPECT_EQ(run_shell("bash " + script).output, "--verbose /apps/trireme train\n");
+}
+
 TEST(SlurmScript, ABenchmarkIsNotStartedAgain) {
   Job job = training();
   job.command.emplace_back("--benchmark");

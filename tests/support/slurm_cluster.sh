@@ -4,6 +4,7 @@
 #   slurm_cluster.sh up FOLDER NODES [LINE...]   starts it; lines are added to slurm.conf, and PLUGIN, if set, is srun's
 #   slurm_cluster.sh fail FOLDER NODE...         a node loses power: its daemon and everything it started
 #   slurm_cluster.sh start FOLDER NODE           starts a node
+#   slurm_cluster.sh shm FOLDER NODE SIZE        the size of a node's /dev/shm from now on, as in 10m
 #   slurm_cluster.sh down FOLDER                 ends everything that was started here
 #
 # Nodes n1, n2, ... have 8 CPUs and 4 GPUs each, on paper. Every daemon listens at 127.0.0.1. A node is a slurmd with a host name,
@@ -142,6 +143,7 @@ case $command in
     # shellcheck disable=SC2046
     for node in "$@"; do kill -KILL $(marked "$node") 2> /dev/null || true; done ;;
   start) start_node "$3" ;;
+  shm) nsenter --mount --target "$(marked "$3" | head -n 1)" mount -o "remount,size=$4" /dev/shm ;;
   down) down ;;
-  *) die "up, fail, start or down" ;;
+  *) die "up, fail, start, shm or down" ;;
 esac

@@ -47,8 +47,8 @@ nlohmann::ordered_json local_json_of(const LocalJob& job) {
 LocalJob local_job_of(const nlohmann::ordered_json& json) {
   LocalJob job;
   job.name = json.at("name");
-  job.stage =
-      enum_named(json.at("stage"), {JobStage::training, JobStage::data_preparation, JobStage::conversion, JobStage::evaluation});
+  job.stage = enum_named(json.at("stage"), {JobStage::training, JobStage::data_preparation, JobStage::conversion,
+                                            JobStage::evaluation, JobStage::validation});
   job.starter = enum_named(json.at("starter"), {RankStarter::itself, RankStarter::mpirun, RankStarter::container});
   job.may_use_mpirun = json.at("may_use_mpirun");
   job.command = json.at("command");

@@ -82,7 +82,7 @@ class LocalPlanner {
     if (job.stage == JobStage::training && !contains_word(job, "--benchmark"))
       local.resume = {"--resume", "++exp_manager.resume_ignore_no_checkpoint=true"};
     local.resumes_at_once = options_.resume || is_in_pod();
-    notes_ = is_first_training || job.stage != JobStage::training;
+    notes_ = is_first_training || (job.stage != JobStage::training && job.stage != JobStage::validation);
     if (has_ranks(job.stage)) use_cores(job, local);
     choose_starter(job, local);
     plan_.launch.jobs.push_back(std::move(local));

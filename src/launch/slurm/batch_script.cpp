@@ -154,6 +154,7 @@ class BatchScript {
     if (spares() > 0) step.emplace_back("--overlap");
     add_container(step);
     step.insert(step.end(), options_.srun_args.begin(), options_.srun_args.end());
+    srun_words_ = step.size();
     text_ += fmt::format("step=(\n  {}\n  {}{}\n)\n", words(step, "\n  "), words(job_.command, "\n  "),
                          is_array() ? "\n  \"${task[@]}\"" : "");
   }
@@ -191,6 +192,7 @@ class BatchScript {
       if (spares() > 0) supervisor.emplace_back("--spares");
       if (run_.requeue && !is_benchmark()) supervisor.emplace_back("--requeue");
       if (options_.resume) supervisor.emplace_back("--resume");
+      if (job_.checks_nodes) give("--check-nodes", std::to_string(srun_words_));
       if (run_.signal_before > 0)
         give("--save-seconds",
              std::to_string(std::max(run_.signal_before * 4 / 5, std::min(run_.signal_before, kLeastSaveSeconds))));
@@ -213,6 +215,7 @@ class BatchScript {
   const std::string& program_;
   fs::path folder_;
   std::string text_;
+  size_t srun_words_ = 0;  // of the step, before the command of the ranks
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <thread>
 
@@ -20,6 +21,7 @@
 #include "launch/job.h"
 #include "launch/slurm/allocation.h"
 #include "launch/slurm/job_end.h"
+#include "launch/slurm/node_check.h"
 #include "launch/slurm/site.h"
 #include "launch/slurm/slurm_command.h"
 #include "launch/slurm/slurm_text.h"
@@ -110,6 +112,8 @@ class SlurmSupervisor {
     const std::string restarts = slurm_variable("SLURM_RESTART_COUNT");
     say(fmt::format("job {} on {}{}", id_, slurm_variable("SLURM_JOB_NODELIST"),
                     restarts.empty() ? "" : fmt::format(", restart {} of Slurm", restarts)));
+    if (job_.check_words > 0)
+      if (const std::optional<int> end = leave_out_bad_nodes()) return *end;
     for (;;) {
       const std::vector<std::string> nodes = allocation_.choose(job_.nodes);
       if (narrow<int64_t>(nodes.size()) < job_.nodes)
@@ -171,6 +175,49 @@ class SlurmSupervisor {
 
   StepEnd run_once_step() const {
     return run_step(job_.step, job_.task ? std::filesystem::path() : job_.folder, StepSignals(job_.save_seconds));
+  }
+
+  // The status of the job if it cannot start.
+  std::optional<int> leave_out_bad_nodes() {
+    NodeVerdict verdict;
+    StepEnd end = check_nodes(verdict);
+    if (!verdict.failure.empty() && !allocation_.find_lost().empty()) end = check_nodes(verdict);
+    if (was_terminated != 0) return end_of_terminated(end);
+    if (!verdict.failure.empty()) return finish(kFailed, "the checks of the nodes failed: " + verdict.failure);
+    std::vector<std::string> left_out;
+    for (const NodeVerdict::Bad& bad : verdict.bad) {
+      if (!allocation_.drop(bad.node)) continue;
+      left_out.push_back(bad.node);
+      say(fmt::format("{} is left out: {}", bad.node, bad.reason));
+    }
+    const int64_t left = narrow<int64_t>(allocation_.choose(job_.nodes).size());
+    if (left >= job_.nodes) return std::nullopt;
+    return finish(kFailed,
+                  fmt::format("{} of {} nodes are good: {} failed the checks; launch with --exclude {}, or with --spares to have "
+                              "others in their place",
+                              left, job_.nodes, fmt::join(left_out, ","), fmt::join(left_out, ",")));
+  }
+
+  // A check that could not be made is a failure, too.
+  StepEnd check_nodes(NodeVerdict& verdict) {
+    const std::vector<std::string> nodes = allocation_.choose(std::numeric_limits<int64_t>::max());
+    const auto srun_end = job_.step.begin() + static_cast<std::ptrdiff_t>(std::min(job_.check_words, job_.step.size() - 1));
+    const NodeCheck check{.nodes = nodes,
+                          .srun = {job_.step.begin(), srun_end},
+                          .program = *srun_end,
+                          .run_folder = job_.folder,
+                          .folder = job_.folder / name_of(JobStage::validation)};
+    std::error_code failed;
+    std::filesystem::remove(check_result_path(check.folder), failed);
+    create_folders(check.folder);
+    say(fmt::format("checking {} before the run", fmt::join(nodes, ",")));
+    StepEnd end = run_step(check_command(check), check.folder, StepSignals(job_.save_seconds));
+    verdict = {};
+    if (std::filesystem::exists(check_result_path(check.folder), failed))
+      verdict = read_node_check(check);
+    else
+      verdict.failure = reason_of(end);
+    return end;
   }
 
   StepEnd attempt(const std::vector<std::string>& nodes) {

@@ -17,6 +17,7 @@ struct SupervisedJob {
   int64_t nodes = 1;                 // of the run; the allocation may have more
   int64_t max_restarts = 0;          // attempts without a new checkpoint until it gives up with kDoNotRetry
   int64_t save_seconds = 0;          // that ranks get to save before the time limit; 0: as long as they take
+  size_t check_words = 0;            // not 0: nodes are checked first, by srun with so many of the first words of `step`
   bool has_spares = false, may_requeue = false, resume = false;
   std::vector<std::string> step;  // srun, its options and the command of the ranks
 };
