@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <climits>
+#include <cstdlib>
 
 #include "base/error.h"
 
@@ -27,6 +28,11 @@ constexpr int kOldest = 21800;
 std::string version_text_of(int version) { return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100); }
 
 void* open_library() {
+  if (const char* file = std::getenv("TRIREME_NCCL"); file != nullptr && *file != '\0') {
+    if (void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
+    throw UserError("TRIREME_NCCL={} cannot be loaded: {}; name a libnccl.so.2, or unset it to search the usual places", file,
+                    dlerror());
+  }
   for (const char* place : {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2", "/usr/local/cuda/lib/libnccl.so.2"})
     if (void* library = dlopen(place, RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
   throw UserError(

@@ -22,7 +22,8 @@ struct NcclConfig;  // defined in nccl_library.cpp
 
 class NcclLibrary {
  public:
-  // Loads it from the first of the usual places that has it. UserError if none has it or it is too old.
+  // Loads the file that TRIREME_NCCL names, else that of the first of the usual places that has one. UserError if it cannot be
+  // loaded, none has one, or it is too old.
   static const NcclLibrary& load();
 
   const std::string& path() const { return path_; }

@@ -5,6 +5,7 @@
 
 #include "comm/local_transport.h"
 #include "support/fake_device.h"
+#include "support/nccl_stand_in.h"
 #include "support/skip.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 // A device on the CPU that works as a GPU does: each stream is a thread that does one thing after the other, late at random,
-// while the host goes on. Ops are those of the cpu backend. What misses an event fails here.
+// while the host goes on. Ops are those of a backend on the host, the cpu backend by default. What misses an event fails here.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,13 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/device_streams.h"
+#include "support/fake_stream.h"
 
 namespace trireme {
 
 class FakeDevice final : public Backend, public DeviceStreams {
  public:
-  explicit FakeDevice(uint64_t seed = 0) : cpu_(1) {
+  explicit FakeDevice(uint64_t seed = 0, std::unique_ptr<Backend> ops = std::make_unique<CpuBackend>(1)) : ops_(std::move(ops)) {
     for (size_t i = 0; i < lines_.size(); ++i)
       lines_[i].thread = std::thread([this, i, seed] { work(lines_[i], seed * lines_.size() + i); });
   }
@@ -26,23 +27,30 @@ class FakeDevice final : public Backend, public DeviceStreams {
     for (Line& line : lines_) line.thread.join();
   }
 
-#define TRIREME_FAKE_OP(Op)                                        \
-  void run(Stream stream, const Op& op) override {                 \
-    CHECK(stream == kCompute);                                     \
-    enqueue(line(stream), [this, op] { cpu_.run(kCompute, op); }); \
-  }                                                                \
-  int64_t scratch_bytes(const Op& op) const override { return cpu_.scratch_bytes(op); }
+#define TRIREME_FAKE_OP(Op)                                         \
+  void run(Stream stream, const Op& op) override {                  \
+    CHECK(stream == kCompute);                                      \
+    enqueue(line(stream), [this, op] { ops_->run(kCompute, op); }); \
+  }                                                                 \
+  int64_t scratch_bytes(const Op& op) const override { return ops_->scratch_bytes(op); }
   TRIREME_OPS(TRIREME_FAKE_OP)
 #undef TRIREME_FAKE_OP
-  void set_scratch(Stream stream, Tensor scratch) override { cpu_.set_scratch(stream, scratch); }
+  void set_scratch(Stream stream, Tensor scratch) override { ops_->set_scratch(stream, scratch); }
 
   Event record(Stream stream, const char* name) override { return {name, stream, line(stream).enqueued}; }
   void wait(Stream stream, const Event& event) override {
     enqueue(line(stream), [this, event] { wait_here(event); });
   }
-  void synchronize(const Event& event) override { wait_here(event); }
+  void synchronize(const Event& event) override {
+    if (!watch_) return wait_here(event);
+    const Stopwatch stopwatch;
+    while (!reached(event)) {
+      watch_(event, stopwatch.seconds());
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
 
-  Memory allocate(int64_t bytes) override { return cpu_.allocate(bytes); }
+  Memory allocate(int64_t bytes) override { return ops_->allocate(bytes); }
   bool runs_ahead() const override { return true; }
   void upload(Stream stream, const void* from, Tensor to) override {
     std::vector<std::byte> bytes(static_cast<size_t>(to.bytes()));
@@ -52,18 +60,20 @@ class FakeDevice final : public Backend, public DeviceStreams {
   void download(Stream stream, Tensor from, void* to) override {
     enqueue(line(stream), [from, to] { std::memcpy(to, from.data, static_cast<size_t>(from.bytes())); });
   }
+  bool has_fp8() const override { return ops_->has_fp8(); }
   std::string description() const override { return "a device that is none"; }
 
   DeviceStreams* device_streams() override { return this; }
   bool reached(const Event& event) const override {
     return lines_[event.stream.number()].done.load(std::memory_order_acquire) >= event.ticket;
   }
-  void* native(Stream) const override { return nullptr; }
+  void* native(Stream stream) const override { return static_cast<FakeStream*>(&lines_[stream.number()]); }
   void set_watch(Watch watch) override { watch_ = std::move(watch); }
   const Watch& watch() const { return watch_; }
 
  private:
-  struct Line {
+  struct Line final : FakeStream {
+    void enqueue(std::function<void()> task) override { FakeDevice::enqueue(*this, std::move(task)); }
     std::mutex mutex;
     std::condition_variable moved;
     std::deque<std::function<void()>> queue;
@@ -109,9 +119,9 @@ class FakeDevice final : public Backend, public DeviceStreams {
     }
   }
 
-  CpuBackend cpu_;
+  std::unique_ptr<Backend> ops_;
   Watch watch_;
-  std::array<Line, kStreams> lines_;
+  mutable std::array<Line, kStreams> lines_;  // libraries that ask for a stream enqueue on it
 };
 
 }  // namespace trireme

@@ -1,111 +1,19 @@
 // FP8 linear layers on any layout: the losses of one rank, what was planned, and one set of scales for all ranks. On the
 // reference backend, whose ranks are threads.
+#include "support/fp8_layouts.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
 #include <mutex>
 
 #include "backend/reference/reference_backend.h"
-#include "support/layouts.h"
 #include "train/engine_checkpoint.h"
 
 namespace trireme {
 namespace {
 
 constexpr int kSteps = 3;  // scaled by itself, by the first step, by two
-
-ModelSettings in_fp8(ModelSettings model) {
-  model.fp8.enabled = true;
-  model.fp8.amax_history_len = 16;
-  model.global_batch_size = 4;
-  return model;
-}
-ModelSettings gpt3() { return in_fp8(small_gpt3()); }
-ModelSettings without_dropout(ModelSettings model) {
-  model.hidden_dropout = model.attention_dropout = 0;
-  return model;
-}
-ModelSettings neox() { return without_dropout(in_fp8(small_neox())); }
-ModelSettings llama() {
-  ModelSettings model = in_fp8(small_llama());
-  model.num_attention_heads = 4, model.num_query_groups = 2;
-  return model;
-}
-ModelSettings with_sp(ModelSettings model) {
-  model.sequence_parallel = true;
-  return model;
-}
-ModelSettings longer(ModelSettings model) {  // FP8 needs multiples of 16 rows
-  model.encoder_seq_length = model.max_position_embeddings = 32;
-  return model;
-}
-ModelSettings overlapped(ModelSettings model) {
-  model.optim.name = Optimizer::distributed_fused_adam;
-  model.optim.overlap_grad_sync = model.optim.overlap_param_sync = model.overlap_p2p_comm = model.ub_tp_comm_overlap = true;
-  return model;
-}
-ModelSettings interleaved(ModelSettings model) {
-  model.num_layers = 4, model.virtual_pipeline_model_parallel_size = 2;
-  return model;
-}
-ModelSettings sharded(ModelSettings model) {
-  model.fsdp = true, model.num_layers = 4;
-  return model;
-}
-ModelSettings recomputed(ModelSettings model) {
-  model.activations_checkpoint_granularity = RecomputeGranularity::full;
-  return model;
-}
-ModelSettings tensorwise(ModelSettings model) {
-  model.fp8.recipe = Fp8Recipe::tensorwise;
-  return model;
-}
-ModelSettings in_fp8_only(ModelSettings model) {
-  model.fp8.params = true;
-  return model;
-}
-
-ModelSettings with_head(ModelSettings model) {
-  model.fp8.lm_head = true;
-  return model;
-}
-
-std::vector<Layout> in_bf16(std::vector<Layout> layouts) {
-  for (Layout& layout : layouts) layout.precision = Precision::bf16;
-  return layouts;
-}
-
-std::vector<Layout> quick_layouts() {
-  return in_bf16({layout_of("gpt3_tp2_sp", with_sp(gpt3()), {.tp = 2}),
-                  layout_of("gpt3_dp2_overlapped", overlapped(with_head(gpt3())), {.dp = 2}),
-                  layout_of("neox_pp2_vp2", interleaved(neox()), {.pp = 2})});
-}
-
-std::vector<Layout> slow_layouts() {
-  return in_bf16({layout_of("gpt3_tp2", gpt3(), {.tp = 2}),
-                  layout_of("gpt3_tp2_sp_pp2_head", without_dropout(with_head(with_sp(gpt3()))), {.tp = 2, .pp = 2}),
-                  layout_of("neox_tp2_sp_pp2", overlapped(with_sp(neox())), {.tp = 2, .pp = 2}),
-                  layout_of("llama_pp2_vp2_dp2", overlapped(interleaved(llama())), {.dp = 2, .pp = 2}),
-                  layout_of("gpt3_pp2_tensorwise", tensorwise(gpt3()), {.pp = 2}),
-                  layout_of("gpt3_cp2", longer(without_dropout(gpt3())), {.cp = 2}),
-                  layout_of("neox_cp2_tp2_sp", longer(with_sp(neox())), {.tp = 2, .cp = 2}),
-                  layout_of("gpt3_dp2_fsdp", sharded(with_head(gpt3())), {.dp = 2}),
-                  layout_of("neox_tp2_sp_dp2_fsdp_recomputed", sharded(recomputed(with_sp(neox()))), {.tp = 2, .dp = 2}),
-                  layout_of("gpt3_tp2_sp_pp2_recomputed", recomputed(with_sp(gpt3())), {.tp = 2, .pp = 2}),
-                  layout_of("gpt3_tp2_sp_pp2_fp8_only", in_fp8_only(with_sp(gpt3())), {.tp = 2, .pp = 2})});
-}
-
-// With nothing but the kinds of parallelism that round other numbers: parts of a weight are scaled each by itself, and so are the
-// first micro-batches of ranks.
-Layout rounded_alike(Layout layout) {
-  layout.shape.pp = 1;
-  ModelSettings& model = layout.model;
-  model.pipeline_model_parallel_size = model.virtual_pipeline_model_parallel_size = 1;
-  model.sequence_parallel = model.optim.overlap_grad_sync = model.optim.overlap_param_sync = false;
-  model.optim.name = OptimSettings{}.name;
-  model.activations_checkpoint_granularity = RecomputeGranularity::none;
-  return layout;
-}
 
 std::unique_ptr<Backend> make_reference(World& world) {
   auto reference = std::make_unique<ReferenceBackend>();
@@ -123,8 +31,8 @@ std::vector<RankRun> train_on_reference(const Layout& layout) {
 
 class Fp8Layouts : public testing::TestWithParam<Layout> {};
 std::string name_of(const testing::TestParamInfo<Layout>& test) { return test.param.name; }
-INSTANTIATE_TEST_SUITE_P(Quick, Fp8Layouts, testing::ValuesIn(quick_layouts()), name_of);
-INSTANTIATE_TEST_SUITE_P(Slow, Fp8Layouts, testing::ValuesIn(slow_layouts()), name_of);
+INSTANTIATE_TEST_SUITE_P(Quick, Fp8Layouts, testing::ValuesIn(quick_fp8_layouts()), name_of);
+INSTANTIATE_TEST_SUITE_P(Slow, Fp8Layouts, testing::ValuesIn(slow_fp8_layouts()), name_of);
 
 // Losses to the last bit; norms are summed in another order.
 TEST_P(Fp8Layouts, RoundLikeThePlainOnes) {
@@ -153,7 +61,7 @@ TEST_P(Fp8Layouts, AreNearOneRank) {
 
 // Masters that are shared out make no matrices: the weights stay in bf16, and everything is as without model.fp8_params.
 TEST(Fp8Weights, StayInBf16WhereMastersAreSharedOut) {
-  Layout layout = layout_of("gpt3_dp2", overlapped(gpt3()), {.dp = 2}, Precision::bf16);
+  Layout layout = layout_of("gpt3_dp2", overlapped(fp8_gpt3()), {.dp = 2}, Precision::bf16);
   const RankRun with = train_on_reference(layout)[0];
   layout.model = in_fp8_only(layout.model);
   const RankRun asked = train_on_reference(layout)[0];
@@ -164,7 +72,8 @@ TEST(Fp8Weights, StayInBf16WhereMastersAreSharedOut) {
 // the gradients are summed in the same order too.
 TEST(Fp8Fsdp, HasTheBitsOfAShardedOptimizer) {
   for (const bool is_tensorwise : {false, true}) {
-    Layout layout = layout_of("neox_dp4", overlapped(is_tensorwise ? tensorwise(neox()) : neox()), {.dp = 4}, Precision::bf16);
+    Layout layout =
+        layout_of("neox_dp4", overlapped(is_tensorwise ? tensorwise(fp8_neox()) : fp8_neox()), {.dp = 4}, Precision::bf16);
     layout.model.num_layers = 4;
     layout.not_evaluated = 0;
     const RankRun plain = train_on_reference(layout)[0];
