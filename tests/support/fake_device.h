@@ -27,11 +27,11 @@ class FakeDevice final : public Backend, public DeviceStreams {
     for (Line& line : lines_) line.thread.join();
   }
 
-#define TRIREME_FAKE_OP(Op)                                         \
-  void run(Stream stream, const Op& op) override {                  \
-    CHECK(stream == kCompute);                                      \
-    enqueue(line(stream), [this, op] { ops_->run(kCompute, op); }); \
-  }                                                                 \
+#define TRIREME_FAKE_OP(Op)                                                         \
+  void run(Stream stream, const Op& op) override {                                  \
+    CHECK(stream == kCompute);                                                      \
+    enqueue(line(stream), [this, op = as_of_now(op)] { ops_->run(kCompute, op); }); \
+  }                                                                                 \
   int64_t scratch_bytes(const Op& op) const override { return ops_->scratch_bytes(op); }
   TRIREME_OPS(TRIREME_FAKE_OP)
 #undef TRIREME_FAKE_OP
@@ -82,6 +82,25 @@ class FakeDevice final : public Backend, public DeviceStreams {
   };
 
   Line& line(Stream stream) { return lines_[stream.number()]; }
+
+  // What an op refers to on the host is read when it is enqueued: how the FP8 copies of what it writes are scaled.
+  template <class Op>
+  static Op as_of_now(Op op) {
+    static constexpr Fp8Scaling kDelayed = Fp8Scaling::delayed, kCurrent = Fp8Scaling::current;
+    const auto keep = [](Operand& written) {
+      if (written.fp8.scaling != nullptr) written.fp8.scaling = *written.fp8.scaling == kCurrent ? &kCurrent : &kDelayed;
+    };
+    if constexpr (requires { op.out.fp8; }) keep(op.out);
+    if constexpr (requires { op.x.fp8; }) keep(op.x);
+    if constexpr (requires { op.d_x.fp8; }) keep(op.d_x);
+    if constexpr (requires { op.d_sum.fp8; }) keep(op.d_sum);
+    if constexpr (requires { op.d_branch.fp8; }) keep(op.d_branch);
+    if constexpr (requires { op.d_branch2.fp8; }) keep(op.d_branch2);
+    if constexpr (requires { op.d_gate_up.fp8; }) keep(op.d_gate_up);
+    if constexpr (requires { op.heads.packed; }) keep(op.heads.packed);
+    if constexpr (requires { op.d_q.packed; }) keep(op.d_q.packed);  // copies are those of all three
+    return op;
+  }
 
   static void enqueue(Line& line, std::function<void()> task) {
     {

@@ -120,6 +120,7 @@ std::string fault_of(const Op& op, int ranks, int rank) {
 
 std::string fault_of(const Unit& unit, int ranks, int rank) {
   for (const Op& op : unit.ops()) {
+    if (std::string fault = fault_of(op, ranks, rank); !fault.empty()) return fault;
     if (unit.count == 1 && !op.is_collective() && op.peer == rank)
       return fmt::format("{}, which is itself, outside a group: it would wait for ever", text_of(op));
     if (unit.count > 1 && op.is_collective())
