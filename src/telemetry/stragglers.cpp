@@ -3,16 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "base/error.h"
-#include "base/median.h"
 #include "base/units.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kShown = 0.02;      // a block that shows that a rank is slow
-constexpr double kRecovered = 0.03;  // less than kLeastExcess, so that a rank at the limit is not named again and again
+constexpr double kSlow = 0.0953;       // log 1.1
+constexpr double kMostExcess = 0.5;    // of x that counts: a machine that stands still says nothing about a rank
+constexpr double kFirstNoise = 0.03;   // standard deviation of x before any block, which
+constexpr int64_t kFirstBlocks = 8;    // counts as so many
+constexpr int64_t kNoiseBlocks = 100;  // over which the variance is taken, about
+constexpr int64_t kUsualBlocks = 16;   // the same of the slow mean
+constexpr double kLeastVariance = 1e-6;
 
 }  // namespace
 
@@ -24,15 +31,24 @@ std::string StragglerFinding::text() const {
       format_seconds(seconds), excess * 100, stage, steps, cost * 100);
 }
 
-StragglerWatch::StragglerWatch(std::vector<int> stage_of_rank) {
+StragglerWatch::StragglerWatch(std::vector<int> stage_of_rank) : variance_(kFirstNoise * kFirstNoise) {
   for (const int stage : stage_of_rank) ranks_.push_back({.stage = stage});
 }
 
-double StragglerWatch::peer_seconds(size_t rank) const {
-  std::vector<double> peers;
-  for (size_t other = 0; other < ranks_.size(); ++other)
-    if (other != rank && ranks_[other].stage == ranks_[rank].stage) peers.push_back(ranks_[other].block_seconds);
-  return peers.empty() ? 0 : median(peers);
+std::vector<double> StragglerWatch::peer_seconds() const {
+  std::vector<size_t> order(ranks_.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::sort(order, {}, [&](size_t i) { return std::pair(ranks_[i].stage, ranks_[i].block_seconds); });
+  std::vector<double> peers(ranks_.size());
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && ranks_[order[end]].stage == ranks_[order[begin]].stage) ++end;
+    for (size_t place = begin; end - begin > 1 && place < end; ++place) {
+      const auto other = [&](size_t i) { return ranks_[order[begin + i + (begin + i < place ? 0 : 1)]].block_seconds; };
+      const size_t others = end - begin - 1;
+      peers[order[place]] = (other((others - 1) / 2) + other(others / 2)) / 2;
+    }
+  }
+  return peers;
 }
 
 std::vector<StragglerFinding> StragglerWatch::step(std::span<const double> compute, double step_seconds) {
@@ -45,29 +61,67 @@ std::vector<StragglerFinding> StragglerWatch::step(std::span<const double> compu
   return found;
 }
 
-void StragglerWatch::end_block(std::vector<StragglerFinding>& found) {
-  const size_t slot = static_cast<size_t>(blocks_++) % kBlocks;
+void StragglerWatch::note_noise(std::span<const double> excess) {
+  double squares = 0;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    Rank& rank = ranks_[i];
-    const double peers = peer_seconds(i);
-    if (peers == 0) continue;  // none
-    rank.excesses[slot] = rank.block_seconds / peers - 1;
-    if (blocks_ < static_cast<int64_t>(kBlocks)) continue;
-    const double excess = median(rank.excesses);
-    const auto shown = static_cast<size_t>(std::ranges::count_if(rank.excesses, [](double one) { return one >= kShown; }));
-    const double cost = std::clamp(peers * excess / block_step_seconds_, 0.0, 1.0);
-    const bool is_slow = excess >= kLeastExcess && shown >= kBlocksThatShowIt && cost >= kLeastCost;
-    if (rank.is_named ? excess > kRecovered : !is_slow) continue;
-    rank.is_named = !rank.is_named;
-    const auto steps = static_cast<double>(steps_in_block_);
-    found.push_back({.kind = rank.is_named ? StragglerFinding::Kind::slow : StragglerFinding::Kind::recovered,
-                     .rank = static_cast<int>(i),
-                     .stage = rank.stage,
-                     .excess = excess,
-                     .seconds = peers * (1 + excess) / steps,
-                     .peer_seconds = peers / steps,
-                     .cost = cost,
-                     .steps = static_cast<int64_t>(kBlocks) * steps_in_block_});
+    double& usual = ranks_[i].usual_excess;
+    if (blocks_ > 1) squares += (excess[i] - usual) * (excess[i] - usual);
+    usual += (excess[i] - usual) / static_cast<double>(std::min(blocks_, kUsualBlocks));
+  }
+  const double variance = squares / static_cast<double>(ranks_.size());
+  variance_ += (variance - variance_) / static_cast<double>(std::min(kFirstBlocks + blocks_, kNoiseBlocks));
+}
+
+void StragglerWatch::gather_evidence(Rank& rank, double peers, double excess) {
+  constexpr double kMost = kEvidence / kBlocks;
+  const double ratio = kSlow * (excess - kSlow / 2) / std::max(variance_, kLeastVariance);
+  const double more = std::clamp(rank.is_named ? -ratio : ratio, -kMost, kMost);
+  const double evidence = std::min(rank.evidence + more, kEvidence);
+  if (evidence <= 0) {
+    rank.evidence = rank.seconds = rank.peer_seconds = rank.step_seconds = 0;
+    rank.steps = 0;
+    return;
+  }
+  rank.evidence = evidence;
+  rank.steps += steps_in_block_;
+  rank.seconds += rank.block_seconds;
+  rank.peer_seconds += peers;
+  rank.step_seconds += block_step_seconds_;
+}
+
+bool StragglerWatch::has_changed(const Rank& rank) const {
+  constexpr double kRounding = 1e-9;  // of a sum of kBlocks parts
+  if (rank.evidence < kEvidence - kRounding) return false;
+  return rank.is_named || rank.seconds - rank.peer_seconds >= kLeastCost * rank.step_seconds;
+}
+
+StragglerFinding StragglerWatch::change(size_t index) {
+  Rank& rank = ranks_[index];
+  rank.is_named = !rank.is_named;
+  rank.evidence = 0;
+  const auto steps = static_cast<double>(std::exchange(rank.steps, 0));
+  const double seconds = std::exchange(rank.seconds, 0), peers = std::exchange(rank.peer_seconds, 0);
+  return {.kind = rank.is_named ? StragglerFinding::Kind::slow : StragglerFinding::Kind::recovered,
+          .rank = static_cast<int>(index),
+          .stage = rank.stage,
+          .excess = seconds / peers - 1,
+          .seconds = seconds / steps,
+          .peer_seconds = peers / steps,
+          .cost = std::clamp((seconds - peers) / std::exchange(rank.step_seconds, 0), 0.0, 1.0),
+          .steps = static_cast<int64_t>(steps)};
+}
+
+void StragglerWatch::end_block(std::vector<StragglerFinding>& found) {
+  ++blocks_;
+  const std::vector<double> peers = peer_seconds();
+  std::vector<double> excess;
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    excess.push_back(peers[i] == 0 ? 0 : std::clamp(std::log(ranks_[i].block_seconds / peers[i]), -kMostExcess, kMostExcess));
+  note_noise(excess);
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (peers[i] == 0) continue;
+    gather_evidence(ranks_[i], peers[i], excess[i]);
+    if (has_changed(ranks_[i])) found.push_back(change(i));
   }
   for (Rank& rank : ranks_) rank.block_seconds = 0;
   steps_in_block_ = 0;

@@ -2,11 +2,15 @@
 // those of computing alone; ranks wait for each other, so the times of whole steps are equal.
 //
 // Steps are taken in blocks, because a rank with a quota of CPU time is not slow in every step, but stands still every now and
-// then, and because the times of single short steps are those of the scheduler. In each block a rank is compared with the median
-// of its peers. It is slow if the median of its last blocks is kLeastExcess above them, and nearly all of these blocks show it.
+// then. In each block a rank is compared with the median of its peers: x = log(own seconds / theirs). A cumulated sum (Page's
+// test) adds up how much more likely each x is for a rank that is kSlow slower than for one that is not, if x is normal:
+//
+//   evidence = max(0, evidence + kSlow (x - kSlow/2) / variance)        kSlow = log 1.1
+//
+// A rank is named once the evidence is kEvidence: the noisier the steps, the more of them that takes. The variance is that of the
+// blocks so far, around a slow mean. One block adds at most a kBlocks-th, so that a pause of the machine is no evidence.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -35,27 +39,35 @@ class StragglerWatch {
   // `compute`: seconds of each rank in a step; 0: not known, and the step does not count. Returns what is new.
   std::vector<StragglerFinding> step(std::span<const double> compute, double step_seconds);
 
-  static constexpr int64_t kBlockSteps = 5;      // at least, and
-  static constexpr double kBlockSeconds = 0.25;  // at least
-  static constexpr size_t kBlocks = 8;
-  static constexpr size_t kBlocksThatShowIt = 7;
-  static constexpr double kLeastExcess = 0.05;
-  static constexpr double kLeastCost = 0.02;  // of a step, to be worth a word
+  static constexpr int64_t kBlockSteps = 5;     // at least, and
+  static constexpr double kBlockSeconds = 0.1;  // at least: the period in which Linux enforces a quota
+  static constexpr int64_t kBlocks = 7;         // it takes so many to name a rank, at least
+  static constexpr double kEvidence = 12;       // a likelihood ratio of 160,000
+  static constexpr double kLeastCost = 0.02;    // of a step, to be worth a word
 
  private:
   struct Rank {
     int stage = 0;
-    double block_seconds = 0;
-    std::array<double, kBlocks> excesses{};  // of the last blocks, as a ring
     bool is_named = false;
+    double block_seconds = 0;
+    double usual_excess = 0;  // slow mean of x
+    double evidence = 0;      // that it is slow; of a named one, that it is not
+    // Since the evidence was 0:
+    int64_t steps = 0;
+    double seconds = 0, peer_seconds = 0, step_seconds = 0;
   };
 
-  double peer_seconds(size_t rank) const;  // in the block
+  std::vector<double> peer_seconds() const;  // by rank, in the block; 0: it has no peers
+  void note_noise(std::span<const double> excess);
+  void gather_evidence(Rank& rank, double peers, double excess);
+  bool has_changed(const Rank& rank) const;
+  StragglerFinding change(size_t index);
   void end_block(std::vector<StragglerFinding>& found);
 
   std::vector<Rank> ranks_;
-  int64_t steps_in_block_ = 0, blocks_ = 0;
+  int64_t blocks_ = 0, steps_in_block_ = 0;
   double block_step_seconds_ = 0;
+  double variance_;  // of x
 };
 
 }  // namespace trireme
