@@ -8,9 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/file.h"
 #include "cli/mpi_run.h"
+#include "comm/mesh.h"
+#include "comm/world.h"
 #include "launch/pod_network.h"
+#include "validate/validation.h"
+#include "validate/wrong_backend.h"
 
 namespace trireme {
 namespace {
@@ -24,8 +29,8 @@ class ValidateHosts : public testing::Test {
     for (int host = 0; host < hosts; ++host)
       ranks_.push_back(network.start(
           host, fmt::format("h{}", host + 1),
-          fmt::format("env RANK={} WORLD_SIZE={} MASTER_ADDR=10.78.0.1 MASTER_PORT=29511 {} validate {} > {} 2> {}", host, hosts,
-                      TRIREME_BINARY, arguments + (host == 0 ? " --output " + (folder_ / "out").string() : ""),
+          fmt::format("env RANK={} WORLD_SIZE={} MASTER_ADDR=10.78.0.1 MASTER_PORT=29511 {} {} > {} 2> {}", host, hosts, program_,
+                      arguments + (host == 0 && program_ == kProgram ? " --output " + (folder_ / "out").string() : ""),
                       (folder_ / fmt::format("out-{}.txt", host)).string(),
                       (folder_ / fmt::format("err-{}.txt", host)).string())));
     if (during_) during_(ranks_);
@@ -41,6 +46,8 @@ class ValidateHosts : public testing::Test {
       json_ = nlohmann::json::parse(read_file(folder_ / "out/validation.json", 1 << 24));
   }
 
+  static constexpr const char* kProgram = TRIREME_BINARY " validate";
+  std::string program_ = kProgram;
   TemporaryFolder folder_;
   std::vector<pid_t> ranks_;
   std::vector<int> statuses_;
@@ -105,6 +112,38 @@ TEST_F(ValidateHosts, FindsTheFolderThatIsNotShared) {
   validate_on(network, 2, "--quick --dcgm --results " + folder_.path().string());
   EXPECT_EQ(statuses_, (std::vector<int>{0, 0})) << text_;
   EXPECT_TRUE(json_.at("collectives").empty());
+}
+
+// A rank on a host; that of WRONG_RANK computes wrong. Rank 0 writes what is found about that to the file FOUND.
+void validate_as_rank() {
+  const char *wrong_rank = std::getenv("WRONG_RANK"), *found = std::getenv("FOUND");
+  ASSERT_TRUE(wrong_rank != nullptr && found != nullptr);
+  World world = World::find();
+  CpuBackend cpu(1);
+  cpu.set_streams(world.streams());
+  WrongGemm wrong(cpu);
+  const Mesh mesh = Mesh::of(MeshShape{.tp = world.size()}, world);
+  Backend& own = std::to_string(world.rank()) == wrong_rank ? static_cast<Backend&>(wrong) : cpu;
+  RankGroup here{own, *mesh.world, world.control()};
+  const ValidationReport report = run_validation(here, {.depth = Depth::quick, .max_bytes = 4096});
+  if (world.rank() == 0)
+    for (const Finding& finding : report.findings)
+      if (finding.check == "wrong_results") std::ofstream(found, std::ios::app) << text_of(finding) << "\n";
+  world.control().share("written", "");
+}
+
+// The ranks are this test again.
+TEST_F(ValidateHosts, NamesTheRankThatComputesWrong) {
+  if (std::getenv("WRONG_RANK") != nullptr) return validate_as_rank();
+  const PodNetwork network(4);
+  if (!network.works()) SKIP_FOR(machine) << "no network namespaces here";
+  const std::string found = folder_.write("found.txt", "");
+  program_ = fmt::format("WRONG_RANK=2 FOUND={} {}", found, std::filesystem::read_symlink("/proc/self/exe").string());
+  validate_on(network, 4, "--gtest_filter=ValidateHosts.NamesTheRankThatComputesWrong");
+  EXPECT_EQ(statuses_, std::vector<int>(4, 0)) << text_;
+  EXPECT_EQ(read_file(found, 1 << 16),
+            "FAIL  h3: rank 2 (CPU): rows of an exact GEMM: 2 wrong, expected none; the device computes "
+            "wrong: drain the node\n");
 }
 
 class ValidateThroughMpi : public MpiRun {};
