@@ -251,13 +251,16 @@ def main():
         arguments.hosts = int(arguments.hosts)
     machine = Machine()
     measure = {"clean": measure_clean, "faults": measure_faults, "busbw": measure_busbw}[arguments.what]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with keep.open("a") as file:
-        for one in measure(arguments):
-            print(json.dumps({key: value for key, value in one.items() if key not in ("ours", "loop")}), flush=True)
-            file.write(json.dumps(one) + "\n")
-            file.flush()
-        words = [word for word in sys.argv[1:] if not word.startswith("--keep=")]
-        file.write(json.dumps({**machine.result(), "command": "bench/validate/measure.py " + " ".join(words)}) + "\n")
+        try:
+            for one in measure(arguments):
+                print(json.dumps({key: value for key, value in one.items() if key not in ("ours", "loop")}), flush=True)
+                file.write(json.dumps(one) + "\n")
+                file.flush()
+        finally:
+            words = [word for word in sys.argv[1:] if not word.startswith("--keep=")]
+            file.write(json.dumps({**machine.result(), "command": "bench/validate/measure.py " + " ".join(words)}) + "\n")
 
 
 if __name__ == "__main__":
