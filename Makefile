@@ -8,7 +8,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 help:
 	@echo "make demo        install, build, and train, resume and sample a small GPT (about two minutes after the build)"
 	@echo "make test        install, build, run all tests          make test-fast   the tier under a minute"
-	@echo "make test-layouts  every layout of the cover, up to 16 ranks, against one rank: in one process, then over MPI"
+	@echo "make test-layouts  every layout of the cover, up to 16 ranks, against one rank: in one process, over MPI, over NCCL's calls"
 	@echo "make build       install and build build/trireme        PRESET=debug|asan|tsan|cuda for the others"
 	@echo "make check-all   every file compiled alone, and the fast tests with sanitizers; the result in bench/build/"
 	@echo "make dist        a package that runs on other machines: unpack it anywhere"
@@ -37,9 +37,10 @@ test-fast: build-all
 	@scripts/run_tests $(PRESET) $(BUILD) -j $(JOBS) -L fast
 
 test-layouts: configure
-	@cmake --build --preset $(PRESET) -j $(JOBS) --target layouts_test layouts_mpi_test
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target layouts_test layouts_mpi_test nccl_layouts_test
 	TRIREME_ALL_LAYOUTS=1 $(BUILD)/tests/layouts_test
 	TRIREME_ALL_LAYOUTS=1 $(BUILD)/tests/layouts_mpi_test
+	TRIREME_ALL_LAYOUTS=1 $(BUILD)/tests/nccl_layouts_test
 
 check-all: setup
 	@scripts/check_all

@@ -1,6 +1,6 @@
 // The pairwise cover of layouts through nccl_group.cpp, with NCCL stood in for: ranks are processes, with a device each that
-// works late. Each gives the losses of one rank and executes what was planned for it. Some run always, all of them with
-// TRIREME_ALL_LAYOUTS set, as make test-layouts does.
+// works late. Each gives the losses of one rank and executes what was planned for it. Those of up to eight ranks run always, for
+// more steps and with up to sixteen where TRIREME_ALL_LAYOUTS is set, as make test-layouts does.
 #include "support/nccl_layouts.h"
 
 #include <gtest/gtest.h>
@@ -18,40 +18,49 @@ namespace {
 bool runs_all() { return std::getenv("TRIREME_ALL_LAYOUTS") != nullptr; }
 std::string name_of(const testing::TestParamInfo<Layout>& test) { return test.param.name; }
 
-// Those with several ranks, the smaller ones first.
-const std::vector<Layout>& cover() {
-  static const std::vector<Layout> layouts = [] {
-    std::vector<Layout> all;
-    for (const Choices& choices : pairwise_cover())
-      if (shape_of(choices).size() > 1) all.push_back(layout_of(choices));
-    std::ranges::stable_sort(all, {}, [](const Layout& layout) { return layout.shape.size(); });
-    return all;
-  }();
-  return layouts;
+// Those with several ranks.
+std::vector<Layout> cover() {
+  std::vector<Layout> all;
+  for (const Choices& choices : pairwise_cover())
+    if (shape_of(choices).size() > 1) all.push_back(layout_of(choices));
+  return all;
+}
+// Of those with up to eight ranks every fourth, or the others; and those with more.
+enum class Part { quick, slow, large };
+std::vector<Layout> cover(Part part) {
+  std::vector<Layout> all = cover();
+  std::erase_if(all, [&, small = 0](const Layout& layout) mutable {
+    if (layout.shape.size() > 8) return part != Part::large;
+    return part != (small++ % 4 == 0 ? Part::quick : Part::slow);
+  });
+  return all;
 }
 
-class NcclLayouts : public testing::TestWithParam<Layout> {};
-INSTANTIATE_TEST_SUITE_P(Cover, NcclLayouts, testing::ValuesIn(cover()), name_of);
+class NcclLayouts : public testing::TestWithParam<Layout> {
+ protected:
+  static void matches_one_rank_and_the_plan() {
+    const Layout& layout = GetParam();
+    const int steps = runs_all() ? 5 : 3;
+    const std::vector<RankRun> runs = train_over_nccl(layout, steps, [] { return std::make_unique<CpuBackend>(1); });
+    ASSERT_FALSE(HasFailure());
+    expect_same_as_one_rank(layout, runs, train(on_one_rank(layout), steps)[0]);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Quick, NcclLayouts, testing::ValuesIn(cover(Part::quick)), name_of);
+INSTANTIATE_TEST_SUITE_P(Slow, NcclLayouts, testing::ValuesIn(cover(Part::slow)), name_of);
+TEST_P(NcclLayouts, MatchOneRankAndThePlan) { matches_one_rank_and_the_plan(); }
 
-// Of up to eight ranks every fourth.
-bool runs_always(const Layout& layout) {
-  const auto at = std::ranges::find(cover(), layout.name, &Layout::name) - cover().begin();
-  return at % 4 == 0 && layout.shape.size() <= 8;
-}
-
-TEST_P(NcclLayouts, MatchOneRankAndThePlan) {
-  const Layout& layout = GetParam();
-  if (!runs_all() && !runs_always(layout)) SKIP_FOR(layouts) << "make test-layouts runs all layouts";
-  const int steps = runs_all() ? 5 : 3;
-  const std::vector<RankRun> runs = train_over_nccl(layout, steps, [] { return std::make_unique<CpuBackend>(1); });
-  ASSERT_FALSE(HasFailure());
-  expect_same_as_one_rank(layout, runs, train(on_one_rank(layout), steps)[0]);
+class NcclLayoutsOfManyRanks : public NcclLayouts {};
+INSTANTIATE_TEST_SUITE_P(Cover, NcclLayoutsOfManyRanks, testing::ValuesIn(cover(Part::large)), name_of);
+TEST_P(NcclLayoutsOfManyRanks, MatchOneRankAndThePlan) {
+  if (!runs_all()) SKIP_FOR(layouts) << "make test-layouts runs all layouts";
+  matches_one_rank_and_the_plan();
 }
 
 // In FP8 as in fp8_layouts_test.cpp, which compares host memory with one rank more closely.
 class NcclFp8Layouts : public testing::TestWithParam<Layout> {};
 INSTANTIATE_TEST_SUITE_P(Quick, NcclFp8Layouts, testing::ValuesIn(quick_fp8_layouts()), name_of);
-INSTANTIATE_TEST_SUITE_P(Cover, NcclFp8Layouts, testing::ValuesIn(slow_fp8_layouts()), name_of);
+INSTANTIATE_TEST_SUITE_P(Slow, NcclFp8Layouts, testing::ValuesIn(slow_fp8_layouts()), name_of);
 
 std::vector<RankRun> train_on_reference(const Layout& layout, int steps) {
   return on_ranks(layout.shape.size(), [&](World& world, RankRun& run) {
@@ -65,9 +74,6 @@ std::vector<RankRun> train_on_reference(const Layout& layout, int steps) {
 // Two ranks add in the same order however they communicate, so losses are those of host memory to the last bit.
 TEST_P(NcclFp8Layouts, HaveTheLossesOfHostMemory) {
   const Layout& layout = GetParam();
-  const bool is_quick =
-      std::string_view(testing::UnitTest::GetInstance()->current_test_info()->test_suite_name()).starts_with("Quick");
-  if (!runs_all() && !is_quick) SKIP_FOR(layouts) << "make test-layouts runs all layouts";
   constexpr int kSteps = 3;  // scaled by itself, by the first step, by two
   const std::vector<RankRun> runs = train_over_nccl(layout, kSteps, [] { return std::make_unique<ReferenceBackend>(); });
   ASSERT_FALSE(HasFailure());
