@@ -100,10 +100,12 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
   const bool shares_masters = model.shards_optimizer() && shares_gradients;
   const bool validates =
       settings.trainer.val_check_interval > 0 && (settings.trainer.limit_val_batches > 0 || settings.trainer.limit_val_share > 0);
+  const bool has_adapters = model.peft.scheme == PeftScheme::lora;
   constexpr const char *kOneRank = "the layout has one rank", *kNoTensor = "there is no tensor parallelism",
                        *kNoPipeline = "there is no pipeline", *kNoCopies = "no ranks share gradients",
                        *kNoFp8 = "model.fp8 is off", *kNotIndexed = "data_impl is not mmap", *kNotSft = "data_impl is not sft",
-                       *kBlocks = "with model.fsdp each block is a bucket";
+                       *kBlocks = "with model.fsdp each block is a bucket",
+                       *kAdapters = "with LoRA only gradients of adapters are summed, in fp32";
   // A setting, and whether there is anything it acts on. A setting at its default was not requested.
   struct Idle {
     const char* prefix;
@@ -122,11 +124,16 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
       {"model.optim.name", shares_gradients, kNoCopies},  // the distributed variants shard the optimizer's state among ranks
       {"model.fsdp", shares_gradients, kNoCopies},
       {"model.fsdp_", model.fsdp || !shares_gradients, "model.fsdp is off"},
-      {"model.optim.bucket_cap_mb", shares_gradients && !model.fsdp, shares_gradients ? kBlocks : kNoCopies},
-      {"model.optim.overlap_grad_sync", shares_gradients, kNoCopies},
+      {"model.optim.bucket_cap_mb", shares_gradients && !model.fsdp && !has_adapters,
+       !shares_gradients ? kNoCopies
+       : has_adapters    ? "with LoRA each block is a bucket"
+                         : kBlocks},
+      {"model.optim.overlap_grad_sync", shares_gradients && !has_adapters, shares_gradients ? kAdapters : kNoCopies},
       {"model.optim.overlap_param_sync", shares_masters, shares_gradients ? "the optimizer is not a distributed one" : kNoCopies},
-      {"model.optim.grad_sync_dtype", shares_gradients && !model.fsdp,
-       shares_gradients ? "with model.fsdp it is model.fsdp_grad_reduce_dtype" : kNoCopies},
+      {"model.optim.grad_sync_dtype", shares_gradients && !model.fsdp && !has_adapters,
+       !shares_gradients ? kNoCopies
+       : has_adapters    ? kAdapters
+                         : "with model.fsdp it is model.fsdp_grad_reduce_dtype"},
       {"model.fp8_", model.fp8.enabled, kNoFp8},
       {"model.fp8_params", !model.fp8.enabled || !shares_masters, "weights are gathered in bf16"},
       {"model.reduce_amax", model.fp8.enabled, kNoFp8},

@@ -179,20 +179,10 @@ void validate_data(const ModelSettings& model) {
   validate_splits(data.splits_string);
 }
 
-void validate_peft(const Settings& settings) {
-  const ModelSettings& model = settings.model;
+void validate_peft(const ModelSettings& model) {
   if (model.peft.scheme != PeftScheme::lora) return;
-  constexpr const char* kLora = "model.peft.peft_scheme=lora";
   if (model.restore_from_path.empty())
-    throw UserError("{} trains adapters of a model; name it with --from or model.restore_from_path", kLora);
-  if (model.tensor_model_parallel_size > 1)
-    throw UserError("{} needs whole weights on a rank, and model.tensor_model_parallel_size={}; use 1, and pipeline parallelism",
-                    kLora, model.tensor_model_parallel_size);
-  if (model.optim.is_distributed() && settings.ranks() > 1)
-    throw UserError("{} needs an optimizer that is not sharded over ranks, and its state is small; use model.optim.name=adamw",
-                    kLora);
-  if (model.fsdp && settings.ranks() > 1) throw UserError("{} needs whole weights on a rank; use model.fsdp=false", kLora);
-  if (model.fp8.enabled) throw UserError("{} and model.fp8=true do not go together; use model.fp8=false", kLora);
+    throw UserError("model.peft.peft_scheme=lora trains adapters of a model; name it with --from or model.restore_from_path");
 }
 
 // Counts of elements and bytes are int64_t everywhere. These values, computed in double, leave a wide margin below its limit.
@@ -220,7 +210,7 @@ void validate_recipe(const Settings& settings) {
   validate_heads(settings.model);
   validate_positions(settings.model);
   validate_norms(settings.model);
-  validate_peft(settings);
+  validate_peft(settings.model);
   validate_batches(settings.model);
   validate_layout(settings.model);
   validate_fp8(settings);

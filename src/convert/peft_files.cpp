@@ -151,13 +151,14 @@ void PeftAdapter::load(std::span<const CheckpointTensor> tensors) const {
           "model.peft.restore_from_path={}: it has no {} of {}; model.peft.lora_tuning.target_modules must name what it "
           "was made for",
           file_.parent_path().string(), their_name(*mapped, is_a ? "A" : "B"), wanted.slice.global);
-    std::vector<float> values(static_cast<size_t>(wanted.slice.count())), ours(values.size());
+    std::vector<float> values(static_cast<size_t>(wanted.slice.global.count())), ours(values.size());
     HfFiles::read({file_, stored->second}, values);
     if (is_a)
       ours = values;
     else
       rearrange_to_ours(rows_of_b(*mapped, wanted.slice.global[1]), values, ours);
-    copy_elements(ours.data(), wanted, 0, wanted.slice.count());
+    for (const CopyRun& run : common_runs(TensorSlice::whole(wanted.slice.global), wanted.slice))
+      copy_elements(ours.data() + run.from, wanted, run.to, run.count);
   }
 }
 

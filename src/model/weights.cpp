@@ -97,19 +97,23 @@ void add_units(FlatLayout& layout) {
   }
 }
 
+bool trains_adapters(const ModelSettings& model) { return model.peft.scheme == PeftScheme::lora; }
+
 bool is_block(const FlatLayout& layout, const Bucket& bucket) { return layout.table[bucket.first_row].owner == Owner::block; }
 
-enum class Blocks : uint8_t { whole, sharded };
+// passing: a rank has no piece of its own, only slots.
+enum class Blocks : uint8_t { whole, sharded, passing };
 
 FlatPlaces place(const FlatLayout& layout, Blocks blocks) {
   FlatPlaces places;
   int64_t sharded = 0, most = 0;
   for (const Bucket& bucket : layout.buckets) {
-    const bool in_slot = blocks == Blocks::sharded && is_block(layout, bucket);
-    const int64_t kept = in_slot ? bucket.own.count : bucket.all.count;
+    const bool in_slot = blocks != Blocks::whole && is_block(layout, bucket);
+    const int64_t own = in_slot && blocks == Blocks::passing ? 0 : bucket.own.count;
+    const int64_t kept = in_slot ? own : bucket.all.count;
     places.slots.push_back(in_slot ? sharded++ % FlatPlaces::kSlots : FlatPlaces::kNotSharded);
     places.all.push_back({places.count, bucket.all.count});
-    places.own.push_back({places.count + (in_slot ? 0 : bucket.own.begin - bucket.all.begin), bucket.own.count});
+    places.own.push_back({places.count + (in_slot ? 0 : bucket.own.begin - bucket.all.begin), own});
     if (in_slot) most = std::max(most, bucket.all.count);
     places.count += kept;
   }
@@ -140,7 +144,9 @@ void place_all(FlatLayout& layout, const ModelSettings& model) {
   layout.shards_gradients = model.fsdp && layout.shard.dp_size > 1;
   const bool shards_weights = layout.shards_gradients && model.fsdp_sharding_strategy == ShardingStrategy::full;
   layout.weights = place(layout, shards_weights ? Blocks::sharded : Blocks::whole);
-  layout.gradients = place(layout, layout.shards_gradients ? Blocks::sharded : Blocks::whole);
+  layout.gradients = place(layout, trains_adapters(model)    ? Blocks::passing
+                                   : layout.shards_gradients ? Blocks::sharded
+                                                             : Blocks::whole);
   if (model.fp8.enabled && model.fp8.params && layout.shard.dp_size == 1) leave_out_matrices(layout);
 }
 
@@ -156,7 +162,8 @@ FlatLayout FlatLayout::of(const ModelSettings& model, const RankShard& shard) {
     layout.table_rows.push_back(row);
   }
   constexpr int64_t kMiB = int64_t{1} << 20;
-  const int64_t most_bytes = model.fsdp ? 0 : model.optim.bucket_cap_mb * kMiB;  // sharded blocks are buckets
+  const int64_t most_bytes =
+      model.fsdp || trains_adapters(model) ? 0 : model.optim.bucket_cap_mb * kMiB;  // blocks in slots are buckets
   while (layout.local.size() < layout.table.size()) add_bucket(layout, most_bytes);
   layout.blocks.resize(static_cast<size_t>(model.num_layers));
   add_units(layout);
@@ -373,13 +380,13 @@ const BlockParameters& Grads::acquire(int64_t layer) {
     if (in_slot != kNothing) add_to_own(static_cast<size_t>(in_slot));
     for (const FlatRange& range : added_to_[bucket])
       backend_.run(kCompute, Fill{.value = 0, .out = views_.flat().rows(range.begin, range.count)});
-    in_slot = static_cast<int64_t>(bucket);
+    if (!take_) in_slot = static_cast<int64_t>(bucket);
   }
   return views_.block(layer);
 }
 
 void Grads::finished(const Unit& unit) {
-  if (unit.first_row == unit.end_row) return;
+  if (unit.first_row == unit.end_row || take_) return;
   if (places_.is_sharded(unit.first_bucket)) return sum_sharded(unit);
   if (overlaps_ && micro_batch_ == MicroBatch::last) sum(unit);
 }
@@ -468,7 +475,7 @@ void Grads::add_to_own(size_t index) {
 }
 
 void Grads::finished_step() {
-  if (overlaps_) return;
+  if (overlaps_ || take_) return;
   sum(layout_.head);
   for (auto block = layout_.blocks.rbegin(); block != layout_.blocks.rend(); ++block)
     if (!places_.is_sharded(block->first_bucket)) sum(*block);

@@ -8,11 +8,14 @@
 // between uses a rank holds only the piece that it owns. While a block is in use all of it is in a slot. The embedding and the
 // head are in use from the beginning of a micro-batch to its end, so they stay whole.
 //
+// With LoRA the gradients of a block are in a slot until they have been handed over, and no rank keeps or sums them.
+//
 // The model makes three calls per block: weights.acquire before it reads a block's parameters, grads.acquire before backward
 // writes the gradients, and grads.finished after backward has written the last of them.
 #pragma once
 
 #include <array>
+#include <functional>
 
 #include "backend/backend.h"
 #include "comm/mesh.h"
@@ -221,12 +224,16 @@ class Grads {
   const EmbeddingParameters& embedding() const { return views_.embedding(); }
   const HeadParameters& head() const { return views_.head(); }
 
+  // For training that has no use for the sums: a block's gradients are handed over when they are finished, micro-batch by
+  // micro-batch. The layout's gradients must be in slots.
+  void hand_over(std::function<void(int64_t layer)> take) { take_ = std::move(take); }
+
   // Begins a step: clears the gradients that the first micro-batch adds to, which are all but those of linear layers.
   void clear();
   void begin_micro_batch(MicroBatch which) { micro_batch_ = which; }
   // Call after backward has written the last gradient of the block. On the last micro-batch, starts the sum over the ranks with
   // the same parameters, if that is to overlap backward; on every micro-batch if the block's gradients are sharded.
-  void finished(int64_t layer) { finished(layout_.blocks[static_cast<size_t>(layer)]); }
+  void finished(int64_t layer) { take_ ? take_(layer) : finished(layout_.blocks[static_cast<size_t>(layer)]); }
   void finished_head() { finished(layout_.head); }
   void finished_embedding() { finished(layout_.embedding); }
   // Call after all gradients of the step are written: starts the remaining sums.
@@ -257,6 +264,7 @@ class Grads {
   const Mesh& mesh_;
   bool sums_rows_;  // some gradients are sums over the rows of this rank only
   bool overlaps_;
+  std::function<void(int64_t layer)> take_;
   MicroBatch micro_batch_ = MicroBatch::last;
   std::vector<std::vector<FlatRange>> added_to_;  // by bucket: see clear()
   size_t next_bucket_ = 0;                        // to be reduced; units are finished in the order of the table

@@ -60,22 +60,27 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
     weights_->add_fp8_copies(model, *fp8_, arenas.parameters, masters_);
   }
   const Tensor gradients = arenas.gradients.take({layout_.gradients.count}, DType::f32);
-  const bool narrow_sums = model.grad_sync_dtype() == SyncType::bf16 && mesh.dp_cp->size() > 1;
+  const bool has_adapters = model.peft.scheme == PeftScheme::lora;
+  const bool narrow_sums = !has_adapters && model.grad_sync_dtype() == SyncType::bf16 && mesh.dp_cp->size() > 1;
   NarrowSums narrow;
   if (narrow_sums)
     narrow = {
         .bucket = layout_.state_count < layout_.count ? arenas.gradients.take({layout_.most_in_bucket()}, DType::bf16) : Tensor{},
         .own = arenas.gradients.take({layout_.state_count}, DType::bf16)};
   grads_.emplace(layout_, model, backend, mesh, gradients, narrow);
-  if (model.peft.scheme == PeftScheme::lora) {
-    CHECK(layout_.state_count == layout_.count && mesh.tp->size() == 1 && layout_.stores_all_weights);
-    lora_.emplace(settings_.model, layout_, backend, masters_ ? masters_ : weights_->views().flat(), arenas.states);
+  if (has_adapters) {
+    const auto master_of = [&](const Bucket& bucket, const OwnedPart& part) { return master(bucket, part); };
+    lora_.emplace(settings_.model, layout_, backend, mesh, master_of, arenas.states);
+    grads_->hand_over([this](int64_t layer) { lora_->add_gradients(layer, grads_->views()); });
   } else {
     first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
     second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
   }
   scalars_ = arenas.states.take({kStepScalars}, DType::f64);
-  for (const ParameterRow& row : parameter_table(model)) names_.push_back(row.name);
+  if (lora_)
+    names_ = adapter_names(model);
+  else
+    for (const ParameterRow& row : parameter_table(model)) names_.push_back(row.name);
   squares_ = arenas.states.take({static_cast<int64_t>(names_.size())}, DType::f64);
   add_results();
   for (const Bucket& bucket : layout_.buckets) ranges_.push_back(ranges_of(bucket));
@@ -120,7 +125,7 @@ void Engine::add_chunks(Arenas& arenas) {
 // where no other rank waits for its results.
 Wgrad Engine::choose_wgrad(ScheduleKind schedule, const Dims& dims) const {
   if (schedule == ScheduleKind::zero_bubble) return Wgrad::deferred;
-  const bool keeps_inputs = !fp8_ && settings_.model.activations_checkpoint_granularity == RecomputeGranularity::none;
+  const bool keeps_inputs = !fp8_ && !lora_ && settings_.model.activations_checkpoint_granularity == RecomputeGranularity::none;
   const bool beside = mesh_.size() == 1 && keeps_inputs && backend_.has_room_for_wgrad(dims.N(), dims.C);
   return beside ? Wgrad::concurrent : Wgrad::with_dgrad;
 }
@@ -169,6 +174,7 @@ void Engine::initialise_weights() {
   for (const Bucket& bucket : layout_.buckets) initialise(layout_, bucket, settings_.model.seed, backend_, master(bucket));
   if (lora_) {
     lora_->initialise();
+    lora_->adopt_base();
   } else {
     backend_.run(kCompute, Fill{.value = 0, .out = first_moment_});
     backend_.run(kCompute, Fill{.value = 0, .out = second_moment_});
@@ -242,23 +248,9 @@ void Engine::update(size_t index) {
   weights_->gather(index);
 }
 
-// The gradients of the weights are summed over the copies; those of the adapters follow from them on each.
-void Engine::lora_step() {
-  for (size_t i = 0; i < layout_.buckets.size(); ++i) grads_->acquire_own(i);
-  lora_->make_gradients(grads_->views());
-  backend_.run(kCompute, Fill{.value = 0, .out = squares_});
-  lora_->add_squares(squares_);
-  share_results();
-  backend_.run(kCompute, ApplyClip{.max_norm = settings_.gradient_clip, .squares = squares_, .scalars = scalars_});
-  lora_->update(scalars_);
-  for (size_t i = 0; i < layout_.buckets.size(); ++i) {
-    if (masters_) weights_->set(i, master(layout_.buckets[i]));
-    weights_->gather(i);
-  }
-}
-
-void Engine::optimizer_step() {
-  if (lora_) return lora_step();
+// Writes the sums of squares of this rank's gradients, once those are summed.
+void Engine::measure_gradients() {
+  if (lora_) return lora_->finish_gradients(squares_);
   if (mesh_.pp->size() > 1) backend_.run(kCompute, Fill{.value = 0, .out = squares_});  // other stages fill in the rest
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
     const BucketRanges& ranges = ranges_[i];
@@ -266,20 +258,36 @@ void Engine::optimizer_step() {
     const Tensor squares = squares_.rows(first, static_cast<int64_t>(ranges.norms.size()));
     backend_.run(kCompute, SquaredNorms{.ranges = ranges.norms, .grads = grads_->acquire_own(i), .squares = squares});
   }
+}
+
+// Makes the weights of a bucket from masters that changed.
+void Engine::renew(size_t index) {
+  if (!lora_->changes(layout_.buckets[index])) return;
+  if (masters_) weights_->set(index, master(layout_.buckets[index]));
+  weights_->gather(index);
+}
+
+void Engine::optimizer_step() {
+  measure_gradients();
   share_results();
   backend_.run(kCompute, ApplyClip{.max_norm = settings_.gradient_clip, .squares = squares_, .scalars = scalars_});
+  if (lora_) lora_->update(scalars_);
   // The next forward begins with the embedding, which is the last bucket.
-  for (size_t i = layout_.buckets.size(); i-- > 0;) update(i);
+  for (size_t i = layout_.buckets.size(); i-- > 0;) lora_ ? renew(i) : update(i);
   if (!settings_.model.optim.overlap_param_sync) weights_->wait_for_all();
 }
 
 void Engine::start_step(const StepInput& input) {
   CHECK(steps_started_ - steps_finished_ < kStepsAhead);
   begin(input);
-  if (repeats())
-    backend_.repeat(kCompute, {.kind = WorkKind::clear_gradients}, [&] { grads_->clear(); });
-  else
+  const auto clear = [&] {
     grads_->clear();
+    if (lora_) lora_->clear_gradients();
+  };
+  if (repeats())
+    backend_.repeat(kCompute, {.kind = WorkKind::clear_gradients}, clear);
+  else
+    clear();
   if (fp8_) fp8_->begin_step(backend_);
   run(pipeline(input.micro_batches), input);
   grads_->finished_step();

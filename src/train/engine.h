@@ -94,7 +94,7 @@ class Engine {
   // The results of a step, being copied to the host.
   struct Results {
     std::span<double> scalars;  // by StepScalar
-    std::span<double> squares;  // of the gradients, by parameter
+    std::span<double> squares;  // of the gradients, by name
     int64_t targets = 0;
     double done_at = 0;
     double backward_seconds = 0;
@@ -121,7 +121,8 @@ class Engine {
   void begin(const StepInput& input);
   void optimizer_step();
   void update(size_t bucket);
-  void lora_step();
+  void measure_gradients();
+  void renew(size_t bucket);
   void share_results();
   void share_loss();
   void read_scalars();
@@ -149,9 +150,9 @@ class Engine {
   std::optional<PipelineMessages> messages_;
   bool has_scales_ = false;           // FP8: a step has computed them, in this run or before the checkpoint
   Tensor scalars_;                    // [kStepScalars] f64
-  Tensor squares_;                    // [parameters] f64
+  Tensor squares_;                    // [names] f64
   std::vector<BucketRanges> ranges_;  // by bucket
-  std::vector<std::string> names_;    // of all parameters of the model
+  std::vector<std::string> names_;    // of all parameters of the model, or of all adapters
   Memory results_memory_;             // of the host
   std::array<Results, kStepsAhead> results_;
   uint64_t steps_started_ = 0, steps_finished_ = 0;

@@ -76,7 +76,8 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
   const RankShard& shard = engine.layout().shard;
   const bool first_of_stage = shard.tp_rank == 0 && shard.dp_rank == 0 && shard.copy == 0;  // the others have the same
   if (engine.lora() != nullptr) {
-    if (use == CheckpointUse::load || first_of_stage) std::ranges::copy(engine.lora()->tensors(), std::back_inserter(tensors));
+    const auto held = use == CheckpointUse::load ? LoraAdapters::Held::all : LoraAdapters::Held::counted;
+    std::ranges::copy(engine.lora()->tensors(held), std::back_inserter(tensors));
   } else {
     add("first_moment.", engine.first_moment());
     add("second_moment.", engine.second_moment());
@@ -102,15 +103,15 @@ ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector
   return ScalesFound::no;
 }
 
-bool is_adapter_state(const std::string& name) { return name.find(kAdapters) != std::string::npos; }
+bool is_made_from_adapters(const std::string& name) {
+  return name.find(kAdapters) == std::string::npos && !name.starts_with(kScales);
+}
 
-int64_t saved_bytes(const FlatLayout& layout) {
-  constexpr int64_t kMasterAndMoments = 3;
-  int64_t elements = 0;
-  for (const Bucket& bucket : layout.buckets)
-    for (const OwnedPart& part : bucket.parts)
-      if (has_use(layout, part, CheckpointUse::save)) elements += part.count;
-  return elements * kMasterAndMoments * size_of(DType::f32);
+int64_t saved_bytes(const Engine& engine) {
+  int64_t bytes = 0;
+  for (const CheckpointTensor& tensor : checkpoint_tensors(engine, CheckpointUse::save))
+    if (!tensor.name.starts_with(kScales)) bytes += tensor.tensor.bytes();
+  return bytes;
 }
 
 namespace {

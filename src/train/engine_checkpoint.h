@@ -17,9 +17,11 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
 enum class ScalesFound : uint8_t { no, yes };
 ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector<CheckpointTensor>& wanted);
 
-bool is_adapter_state(const std::string& name);  // of a tensor that LoRA has in place of the moments of all weights
+// Whether, with LoRA, a tensor of a checkpoint is not read by a run that resumes from it: a weight, which is made from that of
+// the model that the run began with and the adapters.
+bool is_made_from_adapters(const std::string& name);
 
-int64_t saved_bytes(const FlatLayout& layout);
+int64_t saved_bytes(const Engine& engine);
 
 // The parameters alone, those of an engine or of the views of a rank, without their padding rows.
 std::vector<CheckpointTensor> parameter_tensors(const Engine& engine);

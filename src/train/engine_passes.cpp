@@ -61,7 +61,7 @@ ChunkPass Engine::pass_of(const Action& action) const {
   return {.at = action.slots,
           .batch = batches_[static_cast<size_t>(action.slots.batch)],
           .head_grads = sum,
-          .block_grads = layout_.shards_gradients ? GradSum::replaces : sum};
+          .block_grads = layout_.shards_gradients || lora_ ? GradSum::replaces : sum};
 }
 
 // With delayed scaling, the first micro-batch of the first step uses current scaling and the others its scales. Evaluations do

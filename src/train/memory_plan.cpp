@@ -48,7 +48,7 @@ MemoryPlan plan_memory(const EngineSettings& settings, const Backend& target, in
   plan.communication = cost_mesh.staging_bytes();
   plan.recorded = lifetimes.actions();
   plan.step = place_tensors(plan.recorded, engine.slots(), plan.scratch);
-  plan.checkpoint_copy = saved_bytes(engine.layout());
+  plan.checkpoint_copy = saved_bytes(engine);
   plan.holdings = holdings_of(engine.layout());
   return plan;
 }

@@ -53,9 +53,8 @@ bool load_checkpoint_if_there(RunState& state, RunSetup& setup, RunLogs& logs) {
       throw UserError("weights without optimizer state cannot be resumed; start a run with model.restore_from_path={}",
                       setup.folder.path().string());
     std::vector<CheckpointTensor> tensors = checkpoint_tensors(*state.engine, CheckpointUse::load);
-    // With LoRA the weights there are merged: they are made again from those of the model that the run began with.
     if (state.engine->lora() != nullptr)
-      std::erase_if(tensors, [](const CheckpointTensor& tensor) { return !is_adapter_state(tensor.name); });
+      std::erase_if(tensors, [](const CheckpointTensor& tensor) { return is_made_from_adapters(tensor.name); });
     scales = keep_scales_if_there(manifest, tensors);
     return tensors;
   };

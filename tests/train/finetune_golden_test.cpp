@@ -1,5 +1,8 @@
 // Twenty steps of fine-tuning from the same weights: losses are those of transformers and of PEFT (finetune/golden.json, by
 // finetune_peer.py), which run every example in a row of its own. On other layouts, and after a resume, they are the same.
+#include <cstring>
+#include <map>
+
 #include "cli/mpi_run.h"
 #include "train/finetune_fixture.h"
 
@@ -67,6 +70,16 @@ TEST_F(FinetuneGolden, LoraResumesBitForBit) {
   EXPECT_EQ(losses_of(*folder_ / "halves"), losses_of(*folder_ / "whole"));
 }
 
+// All values of a file of safetensors in f32, one tensor after the other.
+std::vector<float> values_in(const std::filesystem::path& file) {
+  const std::string bytes = read_file(file, 1 << 24);
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  std::vector<float> values((bytes.size() - sizeof(header) - header) / sizeof(float));
+  std::memcpy(values.data(), bytes.data() + sizeof(header) + header, values.size() * sizeof(float));
+  return values;
+}
+
 class FinetuneLayouts : public FinetuneGolden {
  protected:
   void SetUp() override {
@@ -78,9 +91,78 @@ TEST_F(FinetuneLayouts, AllWeightsOverTensorParallelRanks) {
   expect_golden(run_shell(mpirun(2, arguments("tp2", "model.tensor_model_parallel_size=2"))), "tp2", "full");
 }
 
+TEST_F(FinetuneLayouts, AllWeightsShardedOverDataParallelRanks) {
+  expect_golden(run_shell(mpirun(2, arguments("fsdp", "model.fsdp=true"))), "fsdp", "full");
+}
+
 TEST_F(FinetuneLayouts, LoraOverPipelineAndDataParallelRanks) {
-  expect_golden(run_shell(mpirun(4, arguments("pp2dp2", lora_arguments() + " model.pipeline_model_parallel_size=2"))), "pp2dp2",
-                "lora");
+  expect_golden(run_shell(mpirun(4, arguments("pp2dp2", lora_arguments() + " model.pipeline_model_parallel_size=2 "
+                                                                           "model.optim.name=distributed_fused_adam"))),
+                "pp2dp2", "lora");
+}
+
+TEST_F(FinetuneLayouts, LoraOverShardedWeights) {
+  expect_golden(run_shell(mpirun(2, arguments("lora-fsdp", lora_arguments() + " model.fsdp=true"))), "lora-fsdp", "lora");
+}
+
+// Begun on two tensor-parallel ranks, ended on one; the adapters and the merged model are those of a run on one rank.
+TEST_F(FinetuneLayouts, LoraGoesOnOnAnotherLayout) {
+  const std::string more = lora_arguments() + " ++exp_manager.checkpoint_callback_params.every_n_train_steps=8",
+                    parallel = more + " model.tensor_model_parallel_size=2 model.sequence_parallel=true";
+  ASSERT_EQ(run_program(arguments("one", more)).status, 0);
+  const ProgramResult begun = run_shell(mpirun(2, arguments("moved", parallel + " trainer.max_steps=8")));
+  ASSERT_EQ(begun.status, 0) << begun.output;
+  expect_golden(run_program(arguments("moved", more + " --resume")), "moved", "lora");
+  expect_golden(run_shell(mpirun(2, arguments("tp2-lora", parallel))), "tp2-lora", "lora");
+  for (const auto& [to, file] : {std::pair{"peft", "adapter_model.safetensors"}, {"hf", "model.safetensors"}}) {
+    std::map<std::string, std::vector<float>> found;
+    for (const char* run : {"one", "moved", "tp2-lora"}) {
+      const std::string output = fmt::format("{}-{}", run, to);
+      const ProgramResult exported =
+          run_program(fmt::format("export {0}/{1} --to {2} --output {0}/{3}", folder_->path().string(), run, to, output));
+      ASSERT_EQ(exported.status, 0) << exported.output;
+      found[run] = values_in(*folder_ / output / file);
+    }
+    ASSERT_FALSE(found["one"].empty());
+    for (const char* run : {"moved", "tp2-lora"}) {
+      ASSERT_EQ(found[run].size(), found["one"].size());
+      // Rates of 2e-3 and Adam move a value by up to 4e-2 in these steps; sums in another order change that by some 1e-4 of it.
+      for (size_t i = 0; i < found[run].size(); ++i) ASSERT_NEAR(found[run][i], found["one"][i], 2e-4) << run << " " << i;
+    }
+  }
+}
+
+// Against the losses in fp32. Measured: in bf16, with eight bits, 0.2% with all weights and 0.06% with LoRA; in FP8, whose GEMMs
+// have four bits, 3.5% and 0.4%.
+void expect_close(const std::vector<double>& found, const char* kind, double tolerance) {
+  const auto expected = read_json(kFinetuneTests / "golden.json")[kind].get<std::vector<double>>();
+  ASSERT_EQ(found.size(), expected.size());
+  double most = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_NEAR(found[i], expected[i], tolerance * expected[i]) << "step " << i;
+    most = std::max(most, std::abs(found[i] / expected[i] - 1));
+  }
+  EXPECT_NE(found, expected);
+  std::printf("%s: losses within %.1e\n", kind, most);
+}
+
+TEST_F(FinetuneGolden, InBf16) {
+  for (const auto& [kind, more] : {std::pair{"full", std::string()}, {"lora", lora_arguments()}}) {
+    const std::string output = fmt::format("{}-bf16", kind);
+    const ProgramResult result = run_program(arguments(output, more + " trainer.precision=bf16"));
+    ASSERT_EQ(result.status, 0) << result.output;
+    expect_close(losses_of(*folder_ / output), kind, 0.02);
+  }
+}
+
+TEST_F(FinetuneGolden, InFp8) {
+  for (const auto& [kind, more] : {std::pair{"full", std::string()}, {"lora", lora_arguments()}}) {
+    const std::string output = fmt::format("{}-fp8", kind);
+    const std::string fp8 = more + " trainer.precision=bf16 model.fp8=true trainer.backend=reference";
+    const ProgramResult result = run_program(arguments(output, fp8));
+    ASSERT_EQ(result.status, 0) << result.output;
+    expect_close(losses_of(*folder_ / output), kind, 0.06);
+  }
 }
 
 class FinetuneMistakes : public FinetuneGolden {
@@ -116,7 +198,6 @@ TEST_F(FinetuneMistakes, OfLoraAreOneLine) {
           "target_modules must name what it was made for");
   refuses(lora_arguments() + " 'model.peft.lora_tuning.target_modules=[atention]'", "did you mean attention?");
   refuses(lora_arguments("/nowhere"), "adapter_config.json is not there");
-  refuses("model.peft.peft_scheme=lora model.tensor_model_parallel_size=2 trainer.devices=2", "needs whole weights on a rank");
   const ProgramResult plain = run_program(fmt::format("export {0}/run --to peft --output {0}/none", folder_->path().string()));
   EXPECT_EQ(plain.status, 2);
   EXPECT_NE(plain.output.find("has no adapters"), std::string::npos) << plain.output;

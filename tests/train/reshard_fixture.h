@@ -22,7 +22,8 @@ struct NamedShape {
 inline std::ostream& operator<<(std::ostream& out, const NamedShape& named) { return out << named.name; }
 
 // Four layers, with a table that first and last stage share, and an odd vocabulary of which the last ranks hold only padding.
-inline EngineSettings reshard_settings(const MeshShape& shape) {
+using ModelChange = void (*)(ModelSettings&);
+inline EngineSettings reshard_settings(const MeshShape& shape, ModelChange change = nullptr) {
   EngineSettings settings{.model = small_model(), .precision = Precision::bf16, .gradient_clip = 1.0};
   ModelSettings& model = settings.model;
   model.num_layers = 4;
@@ -38,14 +39,15 @@ inline EngineSettings reshard_settings(const MeshShape& shape) {
   // Two data parallel ranks have all of the optimizer's state each, more of them share it, and some shard their weights too.
   model.fsdp = shape.dp == 4 || (shape.tp == 2 && shape.dp == 2 && shape.pp == 1);
   model.optim.name = shape.size() == 2 ? Optimizer::adamw : Optimizer::distributed_fused_adam;
+  if (change != nullptr) change(model);
   return settings;
 }
 
 // One rank of a run: trains on the samples of its place.
 class ReshardRank {
  public:
-  ReshardRank(const MeshShape& shape, World& world)
-      : settings_(reshard_settings(shape)),
+  ReshardRank(const MeshShape& shape, World& world, ModelChange change)
+      : settings_(reshard_settings(shape, change)),
         shape_(shape),
         rank_(world.rank()),
         control_(world.control()),
@@ -72,8 +74,13 @@ class ReshardRank {
   }
 
   void load(const std::filesystem::path& folder) {
-    const NewestCheckpoint newest = load_newest(
-        folder, [&](const CheckpointManifest&) { return checkpoint_tensors(*engine_, CheckpointUse::load); }, &control_);
+    const auto wanted = [&](const CheckpointManifest&) {
+      std::vector<CheckpointTensor> tensors = checkpoint_tensors(*engine_, CheckpointUse::load);
+      if (engine_->lora() != nullptr)
+        std::erase_if(tensors, [](const CheckpointTensor& tensor) { return is_made_from_adapters(tensor.name); });
+      return tensors;
+    };
+    const NewestCheckpoint newest = load_newest(folder, wanted, &control_);
     const CheckpointInfo& info = newest.checkpoint->manifest.info;
     engine_->restore_updates(info.state.at("updates").get<int64_t>());
     step_ = info.step;
@@ -96,7 +103,7 @@ class ReshardRank {
 
 // Does `work` on every rank of `shape`; what a rank throws is thrown here.
 template <class Work>
-void on_mesh(const MeshShape& shape, Work work) {
+void on_mesh(const MeshShape& shape, Work work, ModelChange change = nullptr) {
   auto transports = LocalTransport::connect(shape.size());
   std::mutex mutex;
   std::exception_ptr error;
@@ -106,7 +113,7 @@ void on_mesh(const MeshShape& shape, Work work) {
       World world(std::move(transports[static_cast<size_t>(rank)]), {.timeout = std::chrono::seconds(60)});
       try {
         world.connect_control(LastResort::none);
-        ReshardRank run(shape, world);
+        ReshardRank run(shape, world, change);
         work(run);
         run.control().first_of("end", "");
       } catch (const std::exception& failure) {
@@ -120,25 +127,28 @@ void on_mesh(const MeshShape& shape, Work work) {
 }
 
 // Saves after two steps on one layout; returns the losses of the two steps that follow there.
-inline std::vector<double> train_save_train(const MeshShape& shape, const std::filesystem::path& folder) {
+inline std::vector<double> train_save_train(const MeshShape& shape, const std::filesystem::path& folder,
+                                            ModelChange change = nullptr) {
   std::vector<double> losses(2);
-  on_mesh(shape, [&](ReshardRank& run) {
+  const auto work = [&](ReshardRank& run) {
     run.step();
     run.step();
     run.save(folder);
     const double third = run.step(), fourth = run.step();
     if (run.control().rank() == 0) losses = {third, fourth};
-  });
+  };
+  on_mesh(shape, work, change);
   return losses;
 }
 
-inline std::vector<double> load_train(const MeshShape& shape, const std::filesystem::path& folder) {
+inline std::vector<double> load_train(const MeshShape& shape, const std::filesystem::path& folder, ModelChange change = nullptr) {
   std::vector<double> losses(2);
-  on_mesh(shape, [&](ReshardRank& run) {
+  const auto work = [&](ReshardRank& run) {
     run.load(folder);
     const double third = run.step(), fourth = run.step();
     if (run.control().rank() == 0) losses = {third, fourth};
-  });
+  };
+  on_mesh(shape, work, change);
   return losses;
 }
 

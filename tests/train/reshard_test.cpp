@@ -39,6 +39,38 @@ TEST(RanksCheckpoint, OtherLayoutsGoOn) {
   }
 }
 
+// Adapters of a rank are rows or columns of the adapter; the halves that several ranks have are saved once.
+void with_adapters(ModelSettings& model) {
+  model.peft.scheme = PeftScheme::lora;
+  model.peft.lora = {.adapter_dim = 4, .target_modules = {"all"}};
+}
+
+TEST(RanksCheckpoint, AdaptersAreSavedOnce) {
+  const TemporaryFolder folder;
+  train_save_train(kMany, folder.path(), with_adapters);
+  std::map<std::string, int64_t> elements, expected;
+  for (const StoredShard& shard : open_checkpoint(folder / checkpoint_name(2)).manifest.shards)
+    for (const StoredTensor& tensor : shard.tensors) elements[tensor.name] += tensor.slice.count();
+  const ModelSettings model = reshard_settings(kMany, with_adapters).model;
+  for (const ParameterRow& row : parameter_table(model)) expected[row.name] = row.count();
+  for (const LoraTarget& target : lora_targets(model))
+    for (const char* prefix : {"", "first_moment.", "second_moment."}) {
+      expected[prefix + target.name() + ".a"] = 4 * target.columns;
+      expected[prefix + target.name() + ".b"] = 4 * target.rows;
+    }
+  EXPECT_EQ(elements, expected);
+}
+
+TEST(RanksCheckpoint, AdaptersGoOnOnOtherLayouts) {
+  const TemporaryFolder folder;
+  const std::vector<double> saved = train_save_train(kMany, folder.path(), with_adapters);
+  EXPECT_EQ(load_train(kMany, folder.path(), with_adapters), saved);
+  for (const MeshShape& shape : {MeshShape{}, MeshShape{.tp = 4}, MeshShape{.dp = 4}, MeshShape{.tp = 2, .cp = 2, .dp = 2}}) {
+    const std::vector<double> loaded = load_train(shape, folder.path(), with_adapters);
+    for (size_t step = 0; step < saved.size(); ++step) EXPECT_NEAR(loaded[step], saved[step], 2e-3 * saved[step]);
+  }
+}
+
 // The second stage cannot read its shard of the newest; all ranks go back to the one before.
 TEST(RanksCheckpoint, DamageForOneRankIsDamageForAll) {
   const TemporaryFolder folder;
