@@ -1,7 +1,6 @@
 #include "model/generator.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -12,7 +11,12 @@ namespace trireme {
 
 Generator::Generator(const ModelSettings& model, DType dtype, Backend& backend, const Mesh& mesh, const Weights& weights,
                      int64_t capacity, Arena& arena)
-    : model_(model), dtype_(dtype), backend_(backend), mesh_(mesh), weights_(weights), arena_(arena), capacity_(capacity) {
+    : model_(model),
+      backend_(backend),
+      weights_(weights),
+      arena_(arena),
+      pass_(model, dtype, backend, mesh, weights, arena),
+      capacity_(capacity) {
   const Dims d = dims_of(model, 1, capacity);
   for (int64_t layer = 0; layer < d.L; ++layer)
     caches_.push_back({.packed = arena.take({1, capacity, 2 * d.G, d.D}, dtype), .length = 0});
@@ -26,34 +30,11 @@ std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
   const Dims d = dims_of(model_, 1, static_cast<int64_t>(tokens.size()));
   CHECK(d.T > 0 && length_ + d.T <= capacity_);
   arena_.rewind(arena_mark_);
-  Context context{.backend = backend_,
-                  .memory = arena_,
-                  .tp = *mesh_.tp,
-                  .cp = *mesh_.cp,
-                  .linear = ParallelLinear(backend_, *mesh_.tp, arena_, {}),
-                  .model = model_,
-                  .dims = d,
-                  .dtype = dtype_,
-                  .batch = {.tokens = arena_.take({d.T}, DType::i32), .positions = arena_.take({d.T}, DType::i32)},
-                  .mode = Mode::evaluation};
-  backend_.upload(kCompute, tokens.data(), context.batch.tokens);
-  backend_.upload(kCompute, positions_.data() + length_, context.batch.positions);
+  const auto positions = std::span(positions_).subspan(static_cast<size_t>(length_), tokens.size());
+  const Context context = pass_.begin(d, tokens, positions);
   length_ += d.T;
-
-  // Layers take turns with two parts of the memory: each reads its predecessor's stream before that is overwritten. The first
-  // layer takes less than the others and has a part of its own.
-  PendingSum stream{.residual = embedding_forward(context, weights_.acquire_embedding())};
-  std::array<int64_t, 2> begin{};
-  for (int64_t layer = 0; layer < d.L; ++layer) {
-    int64_t& mark = begin[static_cast<size_t>(layer % 2)];
-    if (layer < 3)
-      mark = arena_.used();
-    else
-      arena_.rewind(mark);
-    BlockActivations a;
-    stream = block_forward({context, layer, weights_.acquire(layer), a}, stream, BlockOutput::yes,
-                           &caches_[static_cast<size_t>(layer)]);
-  }
+  const PendingSum stream =
+      pass_.forward(context, {.residual = embedding_forward(context, weights_.acquire_embedding())}, caches_);
   const Tensor logits = next_logits(context, stream);
   backend_.download(kCompute, logits.reshaped({d.V_padded}).rows(0, d.V), logits_.data());
   backend_.synchronize(backend_.record(kCompute, "logits_read"));
@@ -76,7 +57,7 @@ Tensor Generator::next_logits(const Context& context, const PendingSum& stream) 
                                                     .out = normed,
                                                     .mean = has_mean ? context.take_f32("final_mean", {d.R}) : Tensor{},
                                                     .rstd = context.take_f32("final_rstd", {d.R})});
-  const Tensor logits = arena_.take({1, d.V_padded}, dtype_), wide = arena_.take({1, d.V_padded}, DType::f32);
+  const Tensor logits = arena_.take({1, d.V_padded}, context.dtype), wide = arena_.take({1, d.V_padded}, DType::f32);
   context.linear.column_forward({}, {.x = normed.rows(d.T - 1, 1), .weight = head.head, .out = logits});
   context.backend.run(kCompute, Copy{.from = logits, .to = wide});
   return wide;

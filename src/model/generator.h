@@ -2,7 +2,7 @@
 // pass over one row.
 #pragma once
 
-#include "model/block.h"
+#include "model/inference.h"
 
 namespace trireme {
 
@@ -21,11 +21,10 @@ class Generator {
   Tensor next_logits(const Context& context, const PendingSum& stream);
 
   const ModelSettings& model_;
-  DType dtype_;
   Backend& backend_;
-  const Mesh& mesh_;
   const Weights& weights_;
   Arena& arena_;
+  InferencePass pass_;
   int64_t capacity_ = 0, length_ = 0;
   std::vector<KeyValueCache> caches_;  // by layer
   int64_t arena_mark_ = 0;             // memory after it belongs to one call of feed

@@ -1,7 +1,6 @@
 #include "model/scorer.h"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 
 #include "data/batch/batch.h"
@@ -17,7 +16,13 @@ constexpr int64_t kRowMultiple = 16;
 
 Scorer::Scorer(const ModelSettings& model, const RankShard& shard, DType dtype, Backend& backend, const Mesh& mesh,
                const Weights& weights, int64_t most_rows, Arena& arena)
-    : model_(model), shard_(shard), dtype_(dtype), backend_(backend), mesh_(mesh), weights_(weights), arena_(arena) {
+    : model_(model),
+      shard_(shard),
+      backend_(backend),
+      mesh_(mesh),
+      weights_(weights),
+      arena_(arena),
+      pass_(model, dtype, backend, mesh, weights, arena) {
   CHECK(!model.sequence_parallel && shard.cp_size == 1 && shard.chunks == 1);
   scalars_ = arena.take({kStepScalars}, DType::f64);
   if (!shard.first_stage()) arrived_ = arena.take({most_rows, model.hidden_size}, dtype);
@@ -36,20 +41,8 @@ Scorer::~Scorer() {
 
 std::span<const TokenScore> Scorer::score(const ScoringBatch& batch) {
   const Context context = context_of(batch);
-  const Dims& d = context.dims;
   PendingSum stream = enter(context);
-  // Layers take turns with two parts of the memory, as in Generator::feed.
-  std::array<int64_t, 2> begin{};
-  for (int64_t i = 0; i < d.L; ++i) {
-    int64_t& mark = begin[static_cast<size_t>(i % 2)];
-    if (i < 3)
-      mark = arena_.used();
-    else
-      arena_.rewind(mark);
-    const int64_t layer = d.L_first + i;
-    BlockActivations a;
-    stream = block_forward({context, layer, weights_.acquire(layer), a}, stream);
-  }
+  stream = pass_.forward(context, stream);
   scores_.clear();
   if (shard_.last_stage())
     score_rows(context, stream, batch);
@@ -60,24 +53,11 @@ std::span<const TokenScore> Scorer::score(const ScoringBatch& batch) {
 
 Context Scorer::context_of(const ScoringBatch& batch) {
   const Dims d = dims_of(model_, batch.B, batch.T, shard_);
-  CHECK_EQ(std::ssize(batch.tokens), d.N());
   CHECK_EQ(batch.rows.size(), batch.targets.size());
   arena_.rewind(arena_mark_);
   positions_.resize(static_cast<size_t>(d.N()));
   for (int64_t n = 0; n < d.N(); ++n) positions_[static_cast<size_t>(n)] = static_cast<int32_t>(n % d.T);
-  Context context{.backend = backend_,
-                  .memory = arena_,
-                  .tp = *mesh_.tp,
-                  .cp = *mesh_.cp,
-                  .linear = ParallelLinear(backend_, *mesh_.tp, arena_, {}),
-                  .model = model_,
-                  .dims = d,
-                  .dtype = dtype_,
-                  .batch = {.tokens = arena_.take({d.N()}, DType::i32), .positions = arena_.take({d.N()}, DType::i32)},
-                  .mode = Mode::evaluation};
-  backend_.upload(kCompute, batch.tokens.data(), context.batch.tokens);
-  backend_.upload(kCompute, positions_.data(), context.batch.positions);
-  return context;
+  return pass_.begin(d, batch.tokens, positions_);
 }
 
 PendingSum Scorer::enter(const Context& context) {

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "model/inference.h"
 #include "model/loss_head.h"
 #include "model/weights.h"
 
@@ -45,11 +46,11 @@ class Scorer {
 
   const ModelSettings& model_;
   RankShard shard_;
-  DType dtype_;
   Backend& backend_;
   const Mesh& mesh_;
   const Weights& weights_;
   Arena& arena_;
+  InferencePass pass_;
   Tensor scalars_;            // [kStepScalars] f64, for the sum of losses that nothing reads
   Tensor arrived_, leaving_;  // [most_rows,C] the stream between stages
   Event received_, sent_;
