@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "data/tokenizer/load_tokenizer.h"
+#include "data/tokenizer/byte_tokenizer.h"
 #include "train/checkpoint/json.h"
 
 namespace trireme {
@@ -21,15 +21,6 @@ constexpr const char* kEndOfText = "<|endoftext|>";
 constexpr int64_t kMaxTokenizerBytes = int64_t{1} << 28;
 constexpr std::array kFileNames = {"tokenizer.json",  "tokenizer_config.json",   "vocab.json",        "merges.txt",
                                    "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
-
-// Byte-level tokenizers write every byte as one printable character: itself if it is printable in Latin-1, otherwise the
-// characters from U+0100 in ascending order.
-std::string printable(int byte, int& others) {
-  const bool itself = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-  const int code = itself ? byte : 256 + others++;
-  if (code < 128) return std::string(1, static_cast<char>(code));
-  return {static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
-}
 
 std::string config_json(const char* tokenizer_class) {
   const ordered_json config = {{"tokenizer_class", tokenizer_class},
@@ -58,37 +49,6 @@ std::optional<int64_t> end_token_of(const fs::path& vocabulary) {
 }
 
 }  // namespace
-
-std::string byte_tokenizer_json() {
-  ordered_json vocabulary;
-  int others = 0;
-  for (int byte = 0; byte < 256; ++byte) vocabulary[printable(byte, others)] = byte;
-  vocabulary[kEndOfText] = 256;
-  const auto byte_level =
-      ordered_json{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
-  const ordered_json tokenizer = {{"version", "1.0"},
-                                  {"truncation", nullptr},
-                                  {"padding", nullptr},
-                                  {"added_tokens",
-                                   {{{"id", 256},
-                                     {"content", kEndOfText},
-                                     {"single_word", false},
-                                     {"lstrip", false},
-                                     {"rstrip", false},
-                                     {"normalized", false},
-                                     {"special", true}}}},
-                                  {"normalizer", nullptr},
-                                  {"pre_tokenizer", byte_level},
-                                  {"post_processor", nullptr},
-                                  {"decoder", byte_level},
-                                  {"model",
-                                   {{"type", "BPE"},
-                                    {"dropout", nullptr},
-                                    {"unk_token", nullptr},
-                                    {"vocab", vocabulary},
-                                    {"merges", ordered_json::array()}}}};
-  return json_text(tokenizer, 1) + "\n";
-}
 
 TokenizerFiles tokenizer_of(const Tree& recipe) {
   TokenizerFiles files;
@@ -121,11 +81,7 @@ TokenizerFiles tokenizer_of(const Tree& recipe) {
 // Whether the folder has the tokenizer that export writes for models of bytes.
 static bool has_byte_tokenizer(const fs::path& folder) {
   const fs::path file = folder / "tokenizer.json";
-  return fs::is_regular_file(file) && read_file(file, kMaxTokenizerBytes) == byte_tokenizer_json();
-}
-
-std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder) {
-  return load_tokenizer(has_byte_tokenizer(folder) ? "bytes" : folder.string());
+  return fs::is_regular_file(file) && is_byte_tokenizer(read_file(file, kMaxTokenizerBytes));
 }
 
 std::string name_tokenizer(const fs::path& folder, const fs::path& place, Tree& recipe) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "config/tree.h"
-#include "data/tokenizer/tokenizer.h"
 
 namespace trireme {
 
@@ -32,11 +31,5 @@ std::string import_tokenizer(const std::filesystem::path& from, const std::files
 // Sets the keys of a recipe that name the tokenizer files of a model's folder, as if they were in `place`. Does nothing if there
 // are none. Returns a description.
 std::string name_tokenizer(const std::filesystem::path& folder, const std::filesystem::path& place, Tree& recipe);
-
-// Loads the tokenizer of a model's folder. UserError if there is none that can be read.
-std::unique_ptr<Tokenizer> open_tokenizer_of(const std::filesystem::path& folder);
-
-// Returns a tokenizer.json with one token per byte and the end of a document as token 256.
-std::string byte_tokenizer_json();
 
 }  // namespace trireme

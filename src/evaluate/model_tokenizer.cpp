@@ -1,7 +1,6 @@
 #include "evaluate/model_tokenizer.h"
 
 #include "base/error.h"
-#include "convert/tokenizer_files.h"
 #include "data/tokenizer/load_tokenizer.h"
 #include "data/tokenizer/recipe_tokenizer.h"
 
@@ -11,7 +10,7 @@ std::unique_ptr<Tokenizer> open_model_tokenizer(const ModelSource& source, const
   if (!given.empty()) return load_tokenizer(given);
   if (is_transformers_model(source.named)) {
     const std::filesystem::path named(source.named);
-    return open_tokenizer_of(std::filesystem::is_directory(named) ? named : named.parent_path());
+    return load_tokenizer((std::filesystem::is_directory(named) ? named : named.parent_path()).string());
   }
   const ModelSettings& model = source.settings.model;
   const RecipeTokenizer tokenizer = named_tokenizer(model.tokenizer);

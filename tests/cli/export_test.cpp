@@ -49,6 +49,16 @@ TEST_F(ExportTest, ThereAndBackAndOn) {
   EXPECT_EQ(facts["tokenizer"], "bytes");
   EXPECT_EQ(facts["dtype"], "f32");
 
+  // The tokenizer that was exported is read like any other.
+  const std::string greedy = "generate " + in("run") + " --prompt 'l\u00efne ' --tokens 8 --temperature 0";
+  const auto with_exported = run_program(greedy + " --tokenizer " + in("hf"));
+  EXPECT_EQ(with_exported.status, 0) << with_exported.output;
+  EXPECT_EQ(with_exported.output, run_program(greedy).output);
+  const auto encoded = [&](const std::string& tokenizer) {
+    return run_shell(fmt::format("echo 'a b' | {} data encode --tokenizer {}", TRIREME_BINARY, tokenizer)).output;
+  };
+  EXPECT_EQ(encoded(in("hf/tokenizer.json")), encoded("bytes"));
+
   const auto imported = run_program("import " + in("hf") + " --output " + in("imported/"));
   ASSERT_EQ(imported.status, 0) << imported.output;
   const std::string generate = " --prompt 'line ' --tokens 10 --temperature 0";

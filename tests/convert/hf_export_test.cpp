@@ -1,6 +1,7 @@
 // Export of models that have no equal among transformers' but an exact imitation, of large models, and what is refused.
 #include "convert/convert_fixture.h"
 #include "data/expect_user_error.h"
+#include "data/tokenizer/byte_tokenizer.h"
 
 namespace trireme {
 namespace {

@@ -14,4 +14,8 @@ class ByteTokenizer final : public Tokenizer {
   size_t last_cut(std::string_view text, size_t searched) const override;  // between any two characters
 };
 
+// The same tokenizer for transformers, as a tokenizer.json; what `trireme export` writes for models of bytes.
+std::string byte_tokenizer_json();
+bool is_byte_tokenizer(std::string_view tokenizer_json);
+
 }  // namespace trireme

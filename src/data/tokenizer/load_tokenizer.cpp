@@ -87,6 +87,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name, const Tokeniz
   if (is_sentencepiece(path))
     return std::make_unique<SentencePieceTokenizer>(read_sentencepiece_model(path.string(), read_named_file(path)),
                                                     options.specials, options.end_of_document);
+  if (path.extension() == ".json" && is_byte_tokenizer(read_named_file(path))) return std::make_unique<ByteTokenizer>();
   BpeDefinition definition = read_definition(path, options);
   if (options.pattern && *options.pattern != definition.pattern) {
     if (definition.says_pattern)
