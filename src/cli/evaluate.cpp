@@ -28,6 +28,9 @@ struct EvaluateArguments {
   int64_t limit = 0;
   int64_t batch_tokens = 0, most_tokens = 0;
   int64_t prefix = -1;
+  int64_t shots = 0;
+  uint64_t fewshot_seed = FewShot{}.seed;
+  std::string adds_begin;  // "", true, false
   int64_t tp = 1, pp = 1;
   int64_t threads = 0;
   std::string precision, backend;
@@ -35,18 +38,8 @@ struct EvaluateArguments {
   bool json = false;
 };
 
-std::vector<Task> load_tasks(const std::vector<std::string>& named) {
-  std::vector<Task> tasks;
-  for (const std::string& name : named) {
-    tasks.push_back(load_task(name));
-    const auto same = [&](const Task& task) { return task.name == tasks.back().name; };
-    if (std::ranges::count_if(tasks, same) > 1) throw UserError("--tasks: {} is there twice", tasks.back().name);
-  }
-  return tasks;
-}
-
 int list_tasks(const EvaluateArguments& arguments) {
-  const std::vector<Task> tasks = load_tasks(arguments.tasks.empty() ? shipped_tasks() : arguments.tasks);
+  const std::vector<Task> tasks = load_tasks(arguments.tasks.empty() ? shipped_tasks() : arguments.tasks, "--tasks");
   std::error_code failed;
   const bool has_data = std::filesystem::is_directory(arguments.data, failed);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
@@ -73,14 +66,10 @@ int list_tasks(const EvaluateArguments& arguments) {
 // The settings of the model for these ranks. Its own layout and precision were for training.
 Settings settings_for(const EvaluateArguments& arguments, const ModelSource& source, const World& world) {
   Settings settings = source.settings;
+  settings.model = for_scoring(settings.model);
   ModelSettings& model = settings.model;
   model.tensor_model_parallel_size = arguments.tp;
   model.pipeline_model_parallel_size = arguments.pp;
-  model.virtual_pipeline_model_parallel_size = model.context_parallel_size = 1;
-  model.num_layers_in_first_pipeline_stage = model.num_layers_in_last_pipeline_stage = 0;
-  model.sequence_parallel = model.ub_tp_comm_overlap = false;
-  model.activations_checkpoint_granularity = RecomputeGranularity::none;
-  model.fp8 = {};  // a model trained with FP8 GEMMs is evaluated with those of its other type
   settings.trainer.threads = arguments.threads;
   if (!arguments.precision.empty()) settings.trainer.precision = arguments.precision == "32" ? Precision::f32 : Precision::bf16;
   for (const auto& [name, kind] : {std::pair{"cpu", BackendKind::cpu}, std::pair{"cuda", BackendKind::cuda},
@@ -101,17 +90,25 @@ int64_t most_tokens_of(const EvaluateArguments& arguments, const ModelSettings& 
   return arguments.most_tokens > 0 ? arguments.most_tokens : most;
 }
 
-int32_t prefix_of(const EvaluateArguments& arguments, const Tokenizer& tokenizer, int64_t vocabulary) {
-  if (tokenizer.vocabulary() > vocabulary)
+int32_t prefix_of(const EvaluateArguments& arguments, const ModelTokenizer& tokenizer, int64_t vocabulary) {
+  if (const int64_t tokens = tokenizer.tokenizer->vocabulary(); tokens > vocabulary)
     throw UserError("the tokenizer has {} tokens and the model {}: they do not belong together; name another with --tokenizer",
-                    tokenizer.vocabulary(), vocabulary);
-  const int64_t prefix = arguments.prefix >= 0 ? arguments.prefix : tokenizer.end_of_document();
+                    tokens, vocabulary);
+  const int64_t prefix = arguments.prefix >= 0 ? arguments.prefix : tokenizer.prefix();
   if (prefix < 0)
     throw UserError(
         "the tokenizer has no token that ends documents; give the number of the token that texts begin with: "
         "--prefix-token N");
   if (prefix >= vocabulary) throw UserError("--prefix-token {}: this model knows the tokens 0 to {}", prefix, vocabulary - 1);
   return narrow<int32_t>(prefix);
+}
+
+// What the tokenizer puts before every text.
+std::optional<int32_t> begin_of(const EvaluateArguments& arguments, const BeginToken& begin) {
+  if (arguments.adds_begin == "false" || (arguments.adds_begin.empty() && !begin.is_added)) return std::nullopt;
+  if (!begin.id)
+    throw UserError("--add-bos-token true: the tokenizer names no such token; tokenizer_config.json has it as bos_token");
+  return begin.id;
 }
 
 // One line on a terminal, redrawn; nothing elsewhere.
@@ -147,19 +144,23 @@ int evaluate_on(World& world, const EvaluateArguments& arguments) {
   const auto tell = [&](const std::string& line) {
     if (is_first) fmt::print(stderr, "{}\n", line);
   };
-  EvaluationRequest request{
-      .tasks = load_tasks(arguments.tasks), .data = arguments.data, .output = arguments.output, .limit = arguments.limit};
-  for (const Task& task : request.tasks)
-    if (const std::string missing = missing_files(task, request.data); !missing.empty()) throw UserError("{}", missing);
+  EvaluationRequest request{.tasks = load_tasks(arguments.tasks, "--tasks"),
+                            .data = arguments.data,
+                            .output = arguments.output,
+                            .limit = arguments.limit,
+                            .shots = {.count = arguments.shots, .seed = arguments.fewshot_seed}};
+  require_files(request);
   const ModelSource source = open_model_source(arguments.model);
   for (const std::string& note : source.notes) tell("warning: " + note);
   const Settings settings = settings_for(arguments, source, world);
-  const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(source, arguments.tokenizer);
-  request.prefix = prefix_of(arguments, *tokenizer, settings.model.vocab_size);
+  const ModelTokenizer tokenizer = open_model_tokenizer(source, arguments.tokenizer);
+  request.prefix = prefix_of(arguments, tokenizer, settings.model.vocab_size);
+  request.begin = begin_of(arguments, tokenizer.begin);
   request.most_tokens = most_tokens_of(arguments, settings.model);
   EvaluationFacts facts{.model = arguments.model,
                         .dtype = name_of(activation_dtype(settings.trainer.precision)),
                         .limit = arguments.limit,
+                        .fewshot_seed = arguments.fewshot_seed,
                         .most_tokens = request.most_tokens,
                         .ranks = world.size(),
                         .step = source.step,
@@ -180,7 +181,7 @@ int evaluate_on(World& world, const EvaluateArguments& arguments) {
                                   },
                               .progress = [&](const std::string& task, int64_t done, int64_t of) { progress(task, done, of); }};
   const std::string identity = fmt::format("{} {} {}", source.identity, facts.dtype, request.most_tokens);
-  const std::vector<TaskResult> results = run_evaluation(request, *tokenizer, identity, model, world, hooks);
+  const std::vector<TaskResult> results = run_evaluation(request, *tokenizer.tokenizer, identity, model, world, hooks);
   progress.clear();
   if (!is_first) return kDone;
   facts.end = now();
@@ -234,6 +235,14 @@ void add_evaluate_command(CLI::App& app, int& status) {
       ->add_option("--prefix-token", arguments->prefix,
                    "the token before texts without a context; default: the end of a document")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+  command
+      ->add_option("--add-bos-token", arguments->adds_begin,
+                   "whether the tokenizer's begin token precedes every text; default: as transformers does")
+      ->check(one_of({"true", "false"}));
+  command->add_option("--num-fewshot", arguments->shots, "solved examples before each question")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000));
+  command->add_option("--fewshot-seed", arguments->fewshot_seed, "which examples are drawn")->capture_default_str();
   command->add_option("--max-length", arguments->most_tokens, "tokens that the model reads at once; default: all its positions")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 24));
   command

@@ -22,9 +22,11 @@ bool is_archive(const std::string& url) { return url.ends_with(".zip") || url.en
 std::string how_to_get(const TaskDataset& dataset, const fs::path& path) {
   if (dataset.from.empty()) return "put it there";
   const fs::path folder = path.parent_path();
-  return fmt::format("get it with: trireme data fetch {} --output {}{}", dataset.from,
-                     shell_word((is_archive(dataset.from) ? folder.parent_path() : folder).string()),
-                     is_archive(dataset.from) ? ", and unpack it there" : "");
+  const bool packed = is_archive(dataset.from);
+  // Single files, such as those of the examples, are side by side there too.
+  const std::string url = packed ? dataset.from : dataset.from.substr(0, dataset.from.rfind('/') + 1) + path.filename().string();
+  return fmt::format("get it with: trireme data fetch {} --output {}{}", url,
+                     shell_word((packed ? folder.parent_path() : folder).string()), packed ? ", and unpack it there" : "");
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -45,14 +47,28 @@ Document parse(const fs::path& file, const std::string& place, std::string_view 
   return document;
 }
 
+struct Files {
+  std::string documents, labels;
+};
+
+Files files_of(const TaskDataset& dataset, Documents which) {
+  if (which == Documents::asked || dataset.fewshot_file.empty()) return {dataset.file, dataset.labels};
+  return {dataset.fewshot_file, dataset.fewshot_labels};
+}
+
+constexpr const char* kParquet =
+    "is a parquet file, which is not read here; write it as JSON lines, for example with Python: "
+    "pandas.read_parquet(\"IN\").to_json(\"OUT.jsonl\", orient=\"records\", lines=True)";
+
 class Reader {
  public:
-  Reader(const Task& task, const fs::path& data, int64_t limit) : task_(task), data_(data), limit_(limit) {
-    found_.file = data / task.dataset.file;
+  Reader(const Task& task, const fs::path& data, int64_t limit, Documents which)
+      : task_(task), data_(data), limit_(limit), which_(which), files_(files_of(task.dataset, which)) {
+    found_.file = data / files_.documents;
   }
 
   TaskDocuments read() {
-    if (const std::string missing = missing_files(task_, data_); !missing.empty()) throw UserError("{}", missing);
+    if (const std::string missing = missing_files(task_, data_, which_); !missing.empty()) throw UserError("{}", missing);
     switch (task_.dataset.format) {
       case DatasetFormat::jsonl:
         read_json();
@@ -72,6 +88,7 @@ class Reader {
   std::string read_text(const fs::path& file) {
     if (fs::is_directory(file)) throw UserError("{} is a folder, and task {} reads a file", file.string(), task_.name);
     std::string text = read_file(file, kLargestDataset);
+    if (text.starts_with("PAR1")) throw UserError("{} {}", file.string(), kParquet);
     digest_.add(bytes_of(text));
     return text;
   }
@@ -97,11 +114,11 @@ class Reader {
         if (const std::string place = fmt::format("line {}", i + 1); !trimmed(lines[i], " \t").empty())
           add(parse(found_.file, place, lines[i]), place);
     }
-    if (!task_.dataset.labels.empty()) add_labels();
+    if (!files_.labels.empty()) add_labels();
   }
 
   void add_labels() {
-    const fs::path file = data_ / task_.dataset.labels;
+    const fs::path file = data_ / files_.labels;
     const std::string text = read_text(file);
     const std::vector<std::string_view> lines = lines_of(text);
     const size_t needed = found_.documents.size();
@@ -209,22 +226,27 @@ class Reader {
   const Task& task_;
   const fs::path& data_;
   int64_t limit_;
+  Documents which_;
+  Files files_;
   TaskDocuments found_;
   Sha256 digest_;
 };
 
 }  // namespace
 
-std::string missing_files(const Task& task, const fs::path& data) {
+std::string missing_files(const Task& task, const fs::path& data, Documents which) {
   std::error_code failed;
   if (!fs::is_directory(data, failed))
     return fmt::format("{} is not a folder that can be read; name one with --data", data.string());
-  for (const std::string& name : {task.dataset.file, task.dataset.labels})
+  const Files files = files_of(task.dataset, which);
+  for (const std::string& name : {files.documents, files.labels})
     if (const fs::path path = data / name; !name.empty() && !fs::exists(path, failed))
       return fmt::format("task {} reads {}, which is missing; {}", task.name, path.string(), how_to_get(task.dataset, path));
   return "";
 }
 
-TaskDocuments read_documents(const Task& task, const fs::path& data, int64_t limit) { return Reader(task, data, limit).read(); }
+TaskDocuments read_documents(const Task& task, const fs::path& data, int64_t limit, Documents which) {
+  return Reader(task, data, limit, which).read();
+}
 
 }  // namespace trireme

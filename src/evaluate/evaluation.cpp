@@ -136,6 +136,24 @@ void require_finite(const Task& task, std::span<const RequestScore> scores) {
 
 }  // namespace
 
+void require_files(const EvaluationRequest& request) {
+  for (const Task& task : request.tasks)
+    for (const Documents which : {Documents::asked, Documents::examples})
+      if (which == Documents::asked || request.shots_of(task).count > 0)
+        if (const std::string missing = missing_files(task, request.data, which); !missing.empty())
+          throw UserError("{}", missing);
+}
+
+TaskWork prepare_task(const EvaluationRequest& request, const Task& task, const Tokenizer& tokenizer) {
+  const ScoringText text{
+      .tokenizer = tokenizer, .prefix = request.prefix, .most_tokens = request.most_tokens, .begin = request.begin};
+  const FewShot shots = request.shots_of(task);
+  const TaskDocuments examples = shots.count > 0 ? read_documents(task, request.data, 0, Documents::examples) : TaskDocuments{};
+  TaskWork work{.documents = read_documents(task, request.data, request.limit), .samples = {}};
+  work.samples = make_samples(task, work.documents, text, shots, examples);
+  return work;
+}
+
 std::filesystem::path progress_path(const EvaluationRequest& request, const Task& task) {
   return request.output / fmt::format("progress_{}.jsonl", task.name);
 }
@@ -147,9 +165,7 @@ std::vector<TaskResult> run_evaluation(const EvaluationRequest& request, const T
   std::vector<TaskResult> results;
   for (const Task& task : request.tasks) {
     const Stopwatch watch;
-    TaskDocuments documents = read_documents(task, request.data, request.limit);
-    TaskSamples samples =
-        make_samples(task, documents, {.tokenizer = tokenizer, .prefix = request.prefix, .most_tokens = request.most_tokens});
+    auto [documents, samples] = prepare_task(request, task, tokenizer);
     TaskRun run(request, task, samples.requests, model, world, hooks);
     const int64_t before = run.restore(fingerprint_of(identity, samples));
     if (is_first && before > 0)
@@ -165,6 +181,7 @@ std::vector<TaskResult> run_evaluation(const EvaluationRequest& request, const T
                        .scores = std::move(scores),
                        .metrics = std::move(metrics),
                        .scored_before = before,
+                       .shots = request.shots_of(task).count,
                        .seconds = watch.seconds()});
   }
   return results;

@@ -19,6 +19,10 @@ struct EvaluationRequest {
   int64_t batch_tokens = 0;
   int64_t most_tokens = 0;  // that the model reads at once
   int32_t prefix = 0;
+  std::optional<int32_t> begin = {};  // as in ScoringText
+  FewShot shots = {};                 // for tasks other than perplexities
+
+  FewShot shots_of(const Task& task) const { return task.kind == TaskKind::perplexity ? FewShot{} : shots; }
 };
 
 struct EvaluationHooks {
@@ -33,8 +37,19 @@ struct TaskResult {
   std::vector<RequestScore> scores;  // by request
   std::vector<MetricResult> metrics;
   int64_t scored_before = 0;  // requests, by an earlier run of this evaluation
+  int64_t shots = 0;
   double seconds = 0;
 };
+
+// UserError, naming the file and how to get it, unless all files of the tasks are there.
+void require_files(const EvaluationRequest& request);
+
+// What a task asks of the model. UserError, naming the file and the place, for a document that is wrong.
+struct TaskWork {
+  TaskDocuments documents;
+  TaskSamples samples;
+};
+TaskWork prepare_task(const EvaluationRequest& request, const Task& task, const Tokenizer& tokenizer);
 
 // All ranks make this call together. Rank 0 gets the results, by task; the others nothing.
 std::vector<TaskResult> run_evaluation(const EvaluationRequest& request, const Tokenizer& tokenizer, const std::string& identity,

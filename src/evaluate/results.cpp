@@ -103,7 +103,7 @@ Json results_json(const EvaluationFacts& facts, const std::vector<TaskResult>& r
                      {"output_type", name_of(result.task.kind)},
                      {"task_file", result.task.text}};
     versions[name] = nullptr;
-    shots[name] = 0;
+    shots[name] = result.shots;
     counts[name] = {{"original", result.documents.documents.size()}, {"effective", result.samples.size()}};
   }
   return {{"results", scores},
@@ -122,7 +122,8 @@ Json results_json(const EvaluationFacts& facts, const std::vector<TaskResult>& r
             {"ranks", facts.ranks},
             {"batch_tokens", facts.batch_tokens},
             {"device", facts.device},
-            {"limit", facts.limit == 0 ? Json(nullptr) : Json(facts.limit)}}},
+            {"limit", facts.limit == 0 ? Json(nullptr) : Json(facts.limit)},
+            {"fewshot_seed", facts.fewshot_seed}}},
           {"git_hash", kCommit},
           {"date", facts.start},
           {"max_length", facts.most_tokens},

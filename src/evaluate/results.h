@@ -15,6 +15,7 @@ struct EvaluationFacts {
   std::string dtype;
   std::string device;
   int64_t limit = 0;
+  uint64_t fewshot_seed = 0;
   int64_t batch_tokens = 0;
   int64_t most_tokens = 0;
   int64_t ranks = 1;

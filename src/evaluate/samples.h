@@ -1,6 +1,7 @@
 // What a task asks of the model: for every document, which tokens are scored after which others.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,12 +41,24 @@ struct TaskSamples {
 // How texts become tokens.
 struct ScoringText {
   const Tokenizer& tokenizer;
-  int32_t prefix = 0;       // the token that comes before a text without a context
-  int64_t most_tokens = 0;  // that the model reads at once
+  int32_t prefix = 0;                 // the token that comes before a text without a context
+  int64_t most_tokens = 0;            // that the model reads at once
+  std::optional<int32_t> begin = {};  // the token that the tokenizer puts before every text
+
+  std::vector<int32_t> encode(std::string_view text) const;  // with it
+};
+
+// Solved examples before each question.
+struct FewShot {
+  int64_t count = 0;
+  uint64_t seed = 1234;  // lm-eval's
 };
 
 // UserError, naming the file and the place, for a document that lacks what the task reads.
 TaskSamples make_samples(const Task& task, const TaskDocuments& documents, const ScoringText& text);
+// The same with solved examples, which lm-eval's generator draws anew for each document. UserError if there are too few.
+TaskSamples make_samples(const Task& task, const TaskDocuments& documents, const ScoringText& text, const FewShot& shots,
+                         const TaskDocuments& examples);
 
 // The tokens of a continuation and what comes before them, as lm-eval divides them: the tokens of both together, after as many as
 // the context alone has. White space at the end of the context counts as the continuation's.

@@ -38,10 +38,10 @@ constexpr std::array<MetricRow, 7> kMetrics{{{"acc", Metric::acc, TaskKind::mult
 constexpr std::array<std::pair<const char*, DatasetFormat>, 3> kFormats{
     {{"jsonl", DatasetFormat::jsonl}, {"race", DatasetFormat::race}, {"wikitext", DatasetFormat::wikitext}}};
 
-const std::vector<std::string> kKeys = {"task",          "summary",       "output_type",      "dataset", "doc_to_text",
-                                        "doc_to_target", "doc_to_choice", "target_delimiter", "label",   "labels",
-                                        "counted",       "filters",       "metric_list",      "metadata"};
-const std::vector<std::string> kDatasetKeys = {"file", "format", "labels", "from"};
+const std::vector<std::string> kKeys = {
+    "task",  "summary", "output_type", "dataset", "doc_to_text", "doc_to_target", "doc_to_choice",     "target_delimiter",
+    "label", "labels",  "counted",     "filters", "metric_list", "metadata",      "fewshot_delimiter", "fewshot_leaves_out"};
+const std::vector<std::string> kDatasetKeys = {"file", "format", "labels", "from", "fewshot_file", "fewshot_labels"};
 
 // Reads the keys of one file.
 class TaskReader {
@@ -60,6 +60,8 @@ class TaskReader {
     read_dataset();
     read_metrics();
     task_.target_delimiter = text("target_delimiter", " ");
+    task_.fewshot_delimiter = text("fewshot_delimiter", "\n\n");
+    task_.fewshot_leaves_out = truth("fewshot_leaves_out", true);
     switch (task_.kind) {
       case TaskKind::multiple_choice:
         read_choices();
@@ -102,6 +104,12 @@ class TaskReader {
     return value->text();
   }
 
+  bool truth(const std::string& key, bool otherwise) const {
+    const std::string given = text(key, otherwise ? "true" : "false");
+    if (given != "true" && given != "false") throw UserError("{}: expected true or false, not {}", where(key), given);
+    return given == "true";
+  }
+
   template <class Value, size_t count>
   Value one_of(const std::string& key, const std::array<std::pair<const char*, Value>, count>& names) const {
     const std::string given = required(key).text();
@@ -117,8 +125,11 @@ class TaskReader {
     const Tree& dataset = required("dataset");
     if (!dataset.is_map()) throw UserError("{}: expected {{file: NAME}}", where("dataset"));
     require_known(dataset, kDatasetKeys, "dataset.");
-    task_.dataset = {
-        .file = required("dataset.file").text(), .labels = text("dataset.labels", ""), .from = text("dataset.from", "")};
+    task_.dataset = {.file = required("dataset.file").text(),
+                     .labels = text("dataset.labels", ""),
+                     .from = text("dataset.from", ""),
+                     .fewshot_file = text("dataset.fewshot_file", ""),
+                     .fewshot_labels = text("dataset.fewshot_labels", "")};
     if (tree_.find("dataset.format") != nullptr) task_.dataset.format = one_of("dataset.format", kFormats);
     if (!task_.dataset.labels.empty() && task_.dataset.format != DatasetFormat::jsonl)
       throw UserError("{}: only format jsonl has a file of labels", where("dataset.labels"));
@@ -200,6 +211,15 @@ class TaskReader {
   Task task_;
 };
 
+Task load_task(const std::string& name_or_path, const std::string& key) {
+  if (const std::vector<std::string> known = shipped_tasks();
+      !name_or_path.ends_with(".yaml") && !name_or_path.ends_with(".yml") && name_or_path.find('/') == std::string::npos &&
+      std::ranges::find(known, name_or_path) == known.end())
+    throw UserError("task {} is not known{}; use {}, or the path of a YAML file like those in {}", name_or_path,
+                    did_you_mean(name_or_path, known), fmt::join(known, ", "), kCatalogue);
+  return TaskReader(find_in_catalogue(kCatalogue, name_or_path, key)).read();
+}
+
 }  // namespace
 
 const char* name_of(TaskKind kind) { return std::ranges::find(kKinds, kind, &std::pair<const char*, TaskKind>::second)->first; }
@@ -210,13 +230,14 @@ bool is_higher_better(Metric metric) {
   return metric == Metric::acc || metric == Metric::acc_norm || metric == Metric::acc_bytes;
 }
 
-Task load_task(const std::string& name_or_path) {
-  if (const std::vector<std::string> known = shipped_tasks();
-      !name_or_path.ends_with(".yaml") && !name_or_path.ends_with(".yml") && name_or_path.find('/') == std::string::npos &&
-      std::ranges::find(known, name_or_path) == known.end())
-    throw UserError("task {} is not known{}; use {}, or the path of a YAML file like those in {}", name_or_path,
-                    did_you_mean(name_or_path, known), fmt::join(known, ", "), kCatalogue);
-  return TaskReader(find_in_catalogue(kCatalogue, name_or_path, "--tasks")).read();
+std::vector<Task> load_tasks(const std::vector<std::string>& names_or_paths, const std::string& key) {
+  std::vector<Task> tasks;
+  for (const std::string& name : names_or_paths) {
+    tasks.push_back(load_task(name, key));
+    const auto same = [&](const Task& task) { return task.name == tasks.back().name; };
+    if (std::ranges::count_if(tasks, same) > 1) throw UserError("{}: {} is there twice", key, tasks.back().name);
+  }
+  return tasks;
 }
 
 std::vector<std::string> shipped_tasks() { return catalogue_names(kCatalogue); }

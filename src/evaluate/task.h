@@ -29,6 +29,8 @@ struct TaskDataset {
   DatasetFormat format = DatasetFormat::jsonl;
   std::string labels;  // a file with a line for each document, read as its field `label`; empty: none
   std::string from;    // where the public dataset is
+  // The documents that solved examples are drawn from; empty: those of the task itself.
+  std::string fewshot_file, fewshot_labels;
 };
 
 struct Task {
@@ -48,14 +50,16 @@ struct Task {
   std::string choices_field;          // or the name of a field,
   std::vector<TextFilter> choice_filters;
   std::string target_delimiter = " ";
-  TextTemplate label;               // of the right choice: its number, false or true,
-  std::vector<std::string> labels;  // or one of these,
-  std::string labels_field;         // or of the elements of this field
-  TextTemplate counted;             // whose words and bytes a perplexity is of
+  std::string fewshot_delimiter = "\n\n";  // after each solved example
+  bool fewshot_leaves_out = true;          // one example more is drawn, and the document that is asked is left out
+  TextTemplate label;                      // of the right choice: its number, false or true,
+  std::vector<std::string> labels;         // or one of these,
+  std::string labels_field;                // or of the elements of this field
+  TextTemplate counted;                    // whose words and bytes a perplexity is of
 };
 
-// Reads a shipped task, or the path of a file. UserError in one line.
-Task load_task(const std::string& name_or_path);
+// Reads shipped tasks, or the paths of files. UserError in one line; `key` is where they are named.
+std::vector<Task> load_tasks(const std::vector<std::string>& names_or_paths, const std::string& key);
 std::vector<std::string> shipped_tasks();
 
 }  // namespace trireme

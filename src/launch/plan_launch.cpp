@@ -273,8 +273,8 @@ class Planner {
   std::vector<std::string> evaluation_tasks() const {
     std::vector<std::string> tasks;
     const auto shipped = shipped_tasks();
+    load_tasks(split_at_commas(options().tasks), "--tasks");
     for (const std::string& named : split_at_commas(options().tasks)) {
-      load_task(named);
       const bool is_shipped = std::ranges::find(shipped, named) != shipped.end();
       if (!is_shipped && plan_.request.target == TargetKind::kubernetes)
         throw UserError("--tasks {}: pods have only the tasks of the image, not the files of this machine; use {}", named,

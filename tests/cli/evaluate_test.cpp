@@ -114,6 +114,20 @@ TEST_F(Evaluate, SaysWhatIsWrongInOneLine) {
           "the tokenizer has 600 tokens and the model 512");
 }
 
+TEST_F(Evaluate, FewShotsNeedExamples) {
+  refuses(evaluate("--tasks piqa --num-fewshot 5"), "task piqa draws 6 examples at once, and ");
+  refuses(evaluate("--tasks race --num-fewshot 4"), "draws 4 examples at once");
+  refuses(evaluate("--tasks piqa --add-bos-token true"), "--add-bos-token true: the tokenizer names no such token");
+  std::filesystem::copy(kEvaluationTests / "data/physicaliqa-train-dev", folder_ / "physicaliqa-train-dev");
+  std::filesystem::remove(folder_ / "physicaliqa-train-dev/train.jsonl");
+  refuses(run_program(fmt::format("evaluate {}/run --tasks piqa --num-fewshot 1 --data {}", shared_->path().string(),
+                                  folder_.path().string())),
+          "physicaliqa-train-dev/train.jsonl, which is missing; get it with: trireme data fetch https://");
+  const ProgramResult shots = evaluate("--tasks piqa,wikitext2 --num-fewshot 2 --json");
+  ASSERT_EQ(shots.status, 0) << shots.output;
+  EXPECT_EQ(nlohmann::json::parse(shots.output)["n-shot"], (nlohmann::json{{"piqa", 2}, {"wikitext2", 0}}));
+}
+
 TEST_F(Evaluate, RefusesTaskFilesThatAreWrong) {
   const std::string dataset = "dataset: {file: physicaliqa-train-dev/dev.jsonl}\n",
                     good = "output_type: multiple_choice\n" + dataset +
@@ -127,6 +141,7 @@ TEST_F(Evaluate, RefusesTaskFilesThatAreWrong) {
   refuses_task("output_type: generate_until\n" + dataset, "generate_until is not known");
   refuses_task("output_type: loglikelihood\nmetric_list: [acc]\ndoc_to_text: a\n" + dataset, "doc_to_target is missing");
   refuses_task("output_type: multiple_choice\ndataset: {files: x}\n", "dataset.files is not a key of a task");
+  refuses_task(good + "metric_list: [acc]\nfewshot_leaves_out: perhaps\n", "fewshot_leaves_out: expected true or false");
   refuses_task(good + "metric_list: [acc]\nfilters: {doc_to_text: [{replace: a}]}\n",
                "filter replace takes 2 arguments, and here are 1");
   refuses_task("output_type: multiple_choice\ndataset: {file: physicaliqa-train-dev/dev.jsonl, format: parquet}\n",
@@ -148,6 +163,7 @@ TEST_F(Evaluate, RefusesDatasetsThatAreWrong) {
   };
   refuses_file("", "has no documents");
   refuses_file("{\"q\": 1\n", "d.jsonl, line 1: not JSON");
+  refuses_file("PAR1\x15\x04", "is a parquet file, which is not read here; write it as JSON lines");
   refuses_file("[1, 2]", "d.jsonl, document 1: expected an object");
   refuses_file("{\"q\": \"a\", \"options\": [\"b\"], \"right\": 0}\n{\"question\": \"a\"}\n",
                "d.jsonl, line 2: there is no field options; it has question (task task)");

@@ -1,5 +1,6 @@
 // trireme evaluate on the small files of tests/evaluate/data: log-likelihoods, accuracies and perplexities are those that lm-eval
-// found for the same weights (golden.json, by lm_eval_peer.py), whatever the backend, the batches and the ranks.
+// found for the same weights (golden.json and golden-fewshot.json, by lm_eval_peer.py), whatever the backend, the batches and the
+// ranks.
 #include "cli/mpi_run.h"
 #include "evaluate/evaluation_fixture.h"
 
@@ -19,9 +20,9 @@ class EvaluationGolden : public testing::Test {
                        kEvaluationTests.string(), tasks, (*folder_ / output).string(), options);
   }
 
-  static void expect_golden(const ProgramResult& result, const std::string& output) {
+  static void expect_golden(const ProgramResult& result, const std::string& output, const char* golden = "golden.json") {
     ASSERT_EQ(result.status, 0) << result.output;
-    expect_scores(*folder_ / output, read_json(kEvaluationTests / "golden.json"));
+    expect_scores(*folder_ / output, read_json(kEvaluationTests / golden));
   }
 
   static inline std::unique_ptr<TemporaryFolder> folder_;
@@ -31,6 +32,10 @@ TEST_F(EvaluationGolden, OnTheCpu) {
   const ProgramResult result = run_program(arguments("cpu", ""));
   expect_golden(result, "cpu");
   EXPECT_NE(result.output.find("hellaswag      acc_norm"), std::string::npos) << result.output;
+}
+
+TEST_F(EvaluationGolden, AfterTwoExamples) {
+  expect_golden(run_program(arguments("shots", "--num-fewshot 2")), "shots", "golden-fewshot.json");
 }
 
 TEST_F(EvaluationGolden, OnTheReferenceBackend) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "data/tokenizer/load_tokenizer.h"
 #include "evaluate/batches.h"
 #include "evaluate/metrics.h"
@@ -27,6 +28,61 @@ TEST_F(Samples, WhiteSpaceAtTheEndOfTheContextIsTheContinuations) {
 TEST_F(Samples, ATextWithoutContextFollowsThePrefix) {
   EXPECT_EQ(encode_pair(text_, "", "ab").context, Tokens{256});
   EXPECT_EQ(encode_pair(text_, "", "ab").continuation, (Tokens{'a', 'b'}));
+}
+
+TEST_F(Samples, ATokenizerMayBeginEveryText) {
+  ScoringText text = text_;
+  text.begin = 7;
+  EXPECT_EQ(encode_pair(text, "ab", "c").context, (Tokens{7, 'a', 'b'}));
+  EXPECT_EQ(encode_pair(text, "ab", "c").continuation, Tokens{'c'});
+  EXPECT_EQ(encode_pair(text, "", "c").continuation, Tokens{'c'}) << "after the prefix";
+}
+
+class FewShots : public Samples {
+ protected:
+  static TaskDocuments documents(int count) {
+    TaskDocuments found{.file = "examples.jsonl"};
+    for (int i = 0; i < count; ++i) {
+      found.documents.push_back({{"q", fmt::format("q{}", i)}, {"a", {"yes", "no"}}, {"right", i % 2}});
+      found.places.push_back(fmt::format("line {}", i + 1));
+    }
+    return found;
+  }
+  static Task task() {
+    Task task{.name = "questions"};
+    task.context = TextTemplate("t", "{{q}}?");
+    task.choices_field = "a";
+    task.label = TextTemplate("t", "{{right}}");
+    return task;
+  }
+  std::vector<std::string> contexts(const Task& task, const TaskDocuments& examples) const {
+    const ScoringText text{.tokenizer = *bytes_, .prefix = 256, .most_tokens = 1000};
+    std::vector<std::string> found;
+    for (const Sample& sample : make_samples(task, documents(2), text, {.count = 2}, examples).samples)
+      found.push_back(sample.arguments[0].first);
+    return found;
+  }
+};
+
+// random.Random(1234).sample(range(10), 2) is [7, 1], and then [0, 1].
+TEST_F(FewShots, AreDrawnAnewForEachDocument) {
+  Task plain = task();
+  plain.fewshot_leaves_out = false;
+  EXPECT_EQ(contexts(plain, documents(10)), (std::vector<std::string>{"q7? no\n\nq1? no\n\nq0?", "q0? yes\n\nq1? no\n\nq1?"}));
+  plain.fewshot_delimiter = "|";
+  EXPECT_EQ(contexts(plain, documents(10))[0], "q7? no|q1? no|q0?");
+}
+
+// One more is drawn: [7, 1, 0], of which 0 is asked itself, and then [1, 0, 9], of which 1 is.
+TEST_F(FewShots, LeaveOutTheDocumentItself) {
+  EXPECT_EQ(contexts(task(), documents(10)), (std::vector<std::string>{"q7? no\n\nq1? no\n\nq0?", "q0? yes\n\nq9? no\n\nq1?"}));
+}
+
+TEST_F(FewShots, TooFewAreAUsersError) {
+  EXPECT_THROW(contexts(task(), documents(2)), UserError);
+  TaskDocuments alike = documents(1);  // all are the document that is asked first
+  for (int i = 0; i < 3; ++i) alike.documents.push_back(alike.documents[0]), alike.places.push_back("line 1");
+  EXPECT_THROW(contexts(task(), alike), UserError);
 }
 
 // The windows of lm_eval.utils.get_rolling_token_windows with make_disjoint_window, for tokens 0 to 9 and a model that reads 4.
