@@ -20,6 +20,7 @@
 #include "config/yaml.h"
 #include "data/open/data_fingerprint.h"
 #include "data/open/open_dataset.h"
+#include "evaluate/training_tasks.h"
 #include "plan/run_plan.h"
 #include "plan/usual_cluster.h"
 #include "train/fit.h"
@@ -223,7 +224,8 @@ std::unique_ptr<Trainer> make_trainer(World& world, const TrainArguments& argume
                  .changed_settings = arguments.changed ? ChangedSettings::accepted : ChangedSettings::refused,
                  .mllog = arguments.mllog ? Mllog::yes : Mllog::no,
                  .report_format = arguments.json ? ReportFormat::json : ReportFormat::text,
-                 .predict = predict},
+                 .predict = predict,
+                 .make_task_scorer = settings.model.validation_tasks.tasks.empty() ? nullptr : MakeTaskScorer(make_task_scorer)},
       world);
 }
 

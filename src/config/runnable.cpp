@@ -139,6 +139,7 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
       {"model.reduce_amax", model.fp8.enabled, kNoFp8},
       {"model.nsys_profile.", model.profile.enabled, "model.nsys_profile.enabled is off"},
       {"model.peft.", model.peft.scheme != PeftScheme::none, "model.peft.peft_scheme is null"},
+      {"model.validation_tasks.", !model.validation_tasks.tasks.empty(), "there are no model.validation_tasks.tasks"},
       {"model.data.prompt_template", data.data_impl == DataImpl::sft, kNotSft},
       {"model.data.label_key", data.data_impl == DataImpl::sft, kNotSft},
       {"model.data.index_", data.data_impl == DataImpl::mmap, kNotIndexed},

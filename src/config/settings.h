@@ -205,6 +205,15 @@ struct PeftSettings {  // model.peft.*
   std::string restore_from_path;  // adapters to begin with, as PEFT saves them; empty: drawn by the seed
 };
 
+// Ours: tasks of `trireme evaluate` that the model is scored on while it trains.
+struct ValidationTasksSettings {  // model.validation_tasks.*
+  std::vector<std::string> tasks;
+  std::string data_dir = "evaluation-data";
+  int64_t every_n_steps = 0;  // 0: after every validation
+  int64_t limit = 0;          // documents of each task; 0: all
+  int64_t num_fewshot = 0;
+};
+
 struct ModelSettings {  // model.*
   int64_t micro_batch_size = 1;
   int64_t global_batch_size = 1;
@@ -267,6 +276,7 @@ struct ModelSettings {  // model.*
   OptimSettings optim;
   DataSettings data;
   PeftSettings peft;
+  ValidationTasksSettings validation_tasks;
 
   int64_t groups() const { return num_query_groups > 0 ? num_query_groups : num_attention_heads; }
   int64_t head_width() const { return kv_channels > 0 ? kv_channels : hidden_size / num_attention_heads; }

@@ -354,6 +354,18 @@ std::vector<Row<PeftSettings>> peft_rows() {
   return rows;
 }
 
+std::vector<Row<ValidationTasksSettings>> validation_tasks_rows() {
+  using S = ValidationTasksSettings;
+  constexpr int64_t kMost = int64_t{1} << 40;
+  return {
+      text_list("tasks", &S::tasks, "tasks to score the model on while it trains, as for trireme evaluate"),
+      text("data_dir", &S::data_dir, "", "folder with the files of the tasks"),
+      integer("every_n_steps", &S::every_n_steps, {0, kMost}, "steps between two scorings; 0: after every validation"),
+      integer("limit", &S::limit, {0, kMost}, "only the first documents of each task; 0: all"),
+      integer("num_fewshot", &S::num_fewshot, {0, 1000}, "solved examples before each question"),
+  };
+}
+
 std::vector<Row<ModelSettings>> model_rows() {
   std::vector<Row<ModelSettings>> rows;
   const auto whole = [](auto& s) -> auto& { return s; };
@@ -370,6 +382,8 @@ std::vector<Row<ModelSettings>> model_rows() {
       rows, "data.", data_rows(), [](auto& s) -> auto& { return s.data; });
   mount(
       rows, "peft.", peft_rows(), [](auto& s) -> auto& { return s.peft; });
+  mount(
+      rows, "validation_tasks.", validation_tasks_rows(), [](auto& s) -> auto& { return s.validation_tasks; });
   return rows;
 }
 

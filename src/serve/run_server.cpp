@@ -18,6 +18,7 @@
 #include "serve/log_tail.h"
 #include "serve/prometheus.h"
 #include "serve/rank_times.h"
+#include "telemetry/task_scores.h"
 
 namespace trireme {
 namespace {
@@ -94,6 +95,14 @@ ordered_json row_json(const RunEntry& run) {
           {"gone", run.is_gone}};
 }
 
+// Null if the model was not scored on tasks.
+nlohmann::json last_task_scores(const std::filesystem::path& run) {
+  const std::vector<std::string> lines = last_lines((run / kTaskScoresName).string(), 1, size_t{1} << 16);
+  if (lines.empty()) return nullptr;
+  nlohmann::json json = nlohmann::json::parse(lines.back(), nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.contains("scores") && json["scores"].is_object() ? json : nlohmann::json(nullptr);
+}
+
 ordered_json about_json(const RunEntry& run, const RunFeed& feed) {
   const RunFacts& facts = feed.facts();
   ordered_json about = row_json(run);
@@ -106,6 +115,7 @@ ordered_json about_json(const RunEntry& run, const RunFeed& feed) {
   about["tokens_per_step"] = optional_json(facts.tokens_per_step());
   about["peak"] = facts.peak ? fmt::format("{:g} TFLOP/s, {}", facts.peak->tflops, facts.peak->name) : "";
   about["goodput"] = feed.summary().is_object() ? feed.summary().value("goodput", nlohmann::json()) : nlohmann::json();
+  about["tasks"] = last_task_scores(run.folder);
   about["log"] = feed.log_path();
   about["notes"] = feed.notes();
   for (const std::string& warning : facts.warnings) about["notes"].push_back(warning);

@@ -58,6 +58,13 @@ void Console::validation(const ValidationRecord& record) {
   show(line_);
 }
 
+void Console::task_scores(const TaskScoresRecord& record) {
+  const std::lock_guard lock(mutex_);
+  line_.clear();
+  append_task_scores_text(line_, record, options_.total_steps);
+  show(line_);
+}
+
 void Console::message(Severity severity, std::string_view text) {
   const std::lock_guard lock(mutex_);
   show(message_text(severity, text, columns(), options_.terminal));

@@ -42,6 +42,7 @@ class Console final : public Sink {
 
   void step(const StepRecord& record) override;
   void validation(const ValidationRecord& record) override;
+  void task_scores(const TaskScoresRecord& record) override;
   void message(Severity severity, std::string_view text) override;
   void finish(const RunEnding&) override { take_bar_away(); }
 

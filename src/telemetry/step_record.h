@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trireme {
 
@@ -33,6 +34,7 @@ struct StepRecord {
   bool skipped = false;                   // a value was not finite, so the parameters did not change
   std::string nonfinite_where;            // "grad of blocks.1.mlp.up.weight is NaN"; empty if not skipped
   std::optional<double> validation_loss;  // of the validation directly before this step
+  bool after_task_scores = false;         // the model was scored on tasks directly before this step
   bool after_checkpoint = false;          // a checkpoint was taken directly before this step
   bool profiled = false;
   int64_t memory_bytes = 0;       // in use now on this rank; 0: unknown
@@ -48,7 +50,7 @@ struct StepRecord {
   std::optional<double> loss_outlier_sigma;  // distance in standard deviations, if it is an outlier
   std::optional<double> grad_outlier_sigma;
 
-  bool after_validation() const { return validation_loss.has_value(); }
+  bool after_validation() const { return validation_loss.has_value() || after_task_scores; }
 
   // Returns the first reason to exclude the step, or nothing for a steady step.
   std::optional<LeftOut> left_out() const {
@@ -70,6 +72,19 @@ struct ValidationRecord {
 
 enum class Severity : uint8_t { info, warning };
 
+// One metric of one evaluation task.
+struct TaskScore {
+  std::string task, metric;
+  double value = 0;
+  std::string name() const { return task + "/" + metric; }
+};
+
+struct TaskScoresRecord {
+  int64_t steps_done = 0;
+  std::vector<TaskScore> scores;
+  double seconds = 0;
+};
+
 // Shows one line to the user.
 using Notify = std::function<void(Severity, std::string_view)>;
 
@@ -87,6 +102,7 @@ class Sink {
   virtual ~Sink() = default;
   virtual void step(const StepRecord& record) = 0;
   virtual void validation(const ValidationRecord&) {}
+  virtual void task_scores(const TaskScoresRecord&) {}
   virtual void message(Severity, std::string_view) {}
   virtual void finish(const RunEnding&) {}
 };

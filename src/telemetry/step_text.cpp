@@ -75,4 +75,15 @@ void append_validation_text(std::string& text, const ValidationRecord& record, i
                  format_seconds(record.seconds));
 }
 
+void append_task_scores_text(std::string& text, const TaskScoresRecord& record, int64_t total_steps) {
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "tasks {:>{}}/{}", record.steps_done, fmt::formatted_size("{}", total_steps), total_steps);
+  std::string_view task;
+  for (const TaskScore& score : record.scores) {
+    fmt::format_to(out, "{}{} {:.4f}", score.task == task ? " " : fmt::format("  {} ", score.task), score.metric, score.value);
+    task = score.task;
+  }
+  fmt::format_to(out, "  in {}", format_seconds(record.seconds));
+}
+
 }  // namespace trireme

@@ -18,6 +18,7 @@ void append_step_text(std::string& out, const StepRecord& record, int64_t total_
 
 // valid 120/300  loss  2.4012  perplexity 11.04  50 batches in 1.23 s
 void append_validation_text(std::string& out, const ValidationRecord& record, int64_t total_steps);
+void append_task_scores_text(std::string& out, const TaskScoresRecord& record, int64_t total_steps);
 
 // Returns whether the user should see this step: it was skipped, or a value is an outlier.
 inline bool is_remarkable(const StepRecord& record) {

@@ -62,8 +62,9 @@ struct Summary {
   int64_t consumed_samples = 0;
   int64_t tokens = 0;
   double wall_seconds = 0;
-  std::optional<double> final_loss;            // of the last step that was not skipped
-  std::optional<ValidationRecord> validation;  // the last validation
+  std::optional<double> final_loss;             // of the last step that was not skipped
+  std::optional<ValidationRecord> validation;   // the last validation
+  std::optional<TaskScoresRecord> task_scores;  // the last ones
 
   int64_t averaged = 0;                           // steady steps; the rest of this group and the rates are over these
   int64_t first_averaged = 0, last_averaged = 0;  // counted from 0, as in the logs
@@ -93,6 +94,7 @@ class SummarySink final : public Sink {
 
   void step(const StepRecord& record) override;
   void validation(const ValidationRecord& record) override { summary_.validation = record; }
+  void task_scores(const TaskScoresRecord& record) override { summary_.task_scores = record; }
 
   Summary summary(const RunEnd& end) const;
   double mean_seconds() const;  // over the averaged steps so far; 0 without any

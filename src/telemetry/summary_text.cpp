@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "telemetry/summary.h"
+#include "telemetry/task_scores.h"
 
 namespace trireme {
 namespace {
@@ -138,6 +139,7 @@ nlohmann::ordered_json Summary::json() const {
   json["final_loss"] = final_loss ? nlohmann::ordered_json(*final_loss) : nullptr;
   json["validation_loss"] = validation ? nlohmann::ordered_json(validation->loss) : nullptr;
   json["validation_steps_done"] = validation ? nlohmann::ordered_json(validation->steps_done) : nullptr;
+  json["task_scores"] = task_scores ? json_of(*task_scores) : nlohmann::ordered_json(nullptr);
 
   json["averaged_steps"] = averaged;
   json["first_averaged_step"] = averaged > 0 ? nlohmann::ordered_json(first_averaged) : nullptr;

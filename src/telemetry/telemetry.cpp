@@ -29,6 +29,10 @@ void Telemetry::validation(const ValidationRecord& record) {
   for (const auto& sink : sinks_) sink->validation(record);
 }
 
+void Telemetry::task_scores(const TaskScoresRecord& record) {
+  for (const auto& sink : sinks_) sink->task_scores(record);
+}
+
 void Telemetry::message(Severity severity, std::string_view text) {
   for (const auto& sink : sinks_) sink->message(severity, text);
 }

@@ -42,6 +42,7 @@ class Telemetry {
   // Fills the second half of `record` and passes it to every sink.
   void step(StepRecord& record);
   void validation(const ValidationRecord& record);
+  void task_scores(const TaskScoresRecord& record);
   void message(Severity severity, std::string_view text);
   void finish(const RunEnding& ending);
 

@@ -141,6 +141,11 @@ void TensorboardSink::validation(const ValidationRecord& record) {
   write_summary(std::max<int64_t>(record.steps_done - 1, 0));
 }
 
+void TensorboardSink::task_scores(const TaskScoresRecord& record) {
+  for (const TaskScore& score : record.scores) add_value(score.name(), score.value);
+  write_summary(std::max<int64_t>(record.steps_done - 1, 0));
+}
+
 void TensorboardSink::scalar(std::string_view tag, double value, int64_t step) {
   add_value(tag, value);
   write_summary(step);

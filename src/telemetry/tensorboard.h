@@ -30,6 +30,7 @@ class TensorboardSink final : public Sink {
 
   void step(const StepRecord& record) override;
   void validation(const ValidationRecord& record) override;
+  void task_scores(const TaskScoresRecord& record) override;
 
   // Writes a single value, such as one known only at the end of a run.
   void scalar(std::string_view tag, double value, int64_t step);

@@ -54,6 +54,13 @@ void TextLogSink::validation(const ValidationRecord& record) {
   write('I', text_);
 }
 
+void TextLogSink::task_scores(const TaskScoresRecord& record) {
+  const std::lock_guard lock(mutex_);
+  text_.clear();
+  append_task_scores_text(text_, record, total_steps_);
+  write('I', text_);
+}
+
 void TextLogSink::message(Severity severity, std::string_view text) {
   const std::lock_guard lock(mutex_);
   write(severity == Severity::warning ? 'W' : 'I', text);

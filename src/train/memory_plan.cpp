@@ -67,11 +67,17 @@ int64_t MemoryPlan::total() const {
 
 RunMemory::RunMemory(const MemoryPlan& plan, Backend& backend)
     : arenas(Arenas::like(plan.arenas, backend)),
+      plan_(plan),
+      backend_(backend),
       block_("step", plan.step.bytes, [&](int64_t bytes) { return backend.allocate(bytes); }),
       step(plan.step, block_.take({plan.step.bytes}, DType::u8)) {
+  lend_scratch();
+}
+
+void RunMemory::lend_scratch() {
   const Tensor& block = step.block();
-  backend.set_scratch(kCompute, block.rows(plan.step.kept, plan.scratch.compute));
-  if (plan.scratch.wgrad > 0) backend.set_scratch(kWgrad, block.rows(plan.step.wgrad_scratch, plan.scratch.wgrad));
+  backend_.set_scratch(kCompute, block.rows(plan_.step.kept, plan_.scratch.compute));
+  if (plan_.scratch.wgrad > 0) backend_.set_scratch(kWgrad, block.rows(plan_.step.wgrad_scratch, plan_.scratch.wgrad));
 }
 
 std::string memory_table(const MemoryPlan& plan, const std::vector<std::pair<std::string, int64_t>>& extra) {

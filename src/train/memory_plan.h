@@ -44,9 +44,13 @@ class RunMemory {
   RunMemory(const RunMemory&) = delete;
   RunMemory& operator=(const RunMemory&) = delete;
 
+  void lend_scratch();  // to the backend's ops; again after somebody else has lent other memory
+
   Arenas arenas;
 
  private:
+  const MemoryPlan& plan_;
+  Backend& backend_;
   Arena block_;  // of the step
 
  public:

@@ -16,6 +16,7 @@
 #include "telemetry/console.h"
 #include "telemetry/csv.h"
 #include "telemetry/mllog.h"
+#include "telemetry/task_scores.h"
 #include "train/part_seconds.h"
 #include "train/run_files.h"
 #include "train/run_state.h"
@@ -96,6 +97,8 @@ void RunLogs::add_run_logs(int64_t first_step, const Notify& notify) {
   telemetry_->add<Console>(ConsoleOptions{.total_steps = trainer.max_steps, .every_n_steps = console_steps});
   telemetry_->add<LightningLogSink>(setup_.folder.file("lightning_logs.txt").string(), trainer.max_steps, notify);
   telemetry_->add<CsvSink>(setup_.folder.file("metrics.csv").string(), first_step, setup_.rates, notify);
+  if (setup_.request.make_task_scorer)
+    telemetry_->add<TaskScoresSink>(setup_.folder.file(kTaskScoresName).string(), first_step, notify);
   if (logs.create_dllogger_logger)
     telemetry_->add<DlloggerSink>(setup_.folder.dllogger(logs).string(),
                                   DlloggerOptions{.first_step = first_step, .timing = timing}, setup_.request.logged_parameters,

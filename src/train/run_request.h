@@ -9,6 +9,7 @@
 #include "config/settings.h"
 #include "telemetry/dllogger.h"
 #include "telemetry/step_prediction.h"
+#include "train/task_scorer.h"
 
 namespace trireme {
 
@@ -36,6 +37,7 @@ struct RunRequest {
   ReportFormat report_format = ReportFormat::text;  // of what is printed at the end
   // If the user asks how long a step should take: answers for the device of that name, which is empty for CPUs.
   std::function<StepPrediction(const std::string& device)> predict = nullptr;
+  MakeTaskScorer make_task_scorer = nullptr;  // for model.validation_tasks
 };
 
 }  // namespace trireme

@@ -23,7 +23,9 @@ HostBatch view_of(const Batch& batch) {
 
 }  // namespace
 
-Trainer::Trainer(RunRequest request, World& world) : setup_(std::move(request), world), logs_(setup_), tracer_(setup_) {}
+Trainer::Trainer(RunRequest request, World& world) : setup_(std::move(request), world), logs_(setup_), tracer_(setup_) {
+  if (setup_.request.make_task_scorer) task_scorer_ = setup_.request.make_task_scorer(setup_);
+}
 
 void Trainer::announce() { trireme::announce(setup_, logs_); }
 
@@ -36,6 +38,7 @@ RunOutcome Trainer::run(StopSignal& stop) {
     announce();
     watch_.emplace(setup_, logs_);
     start_run(state_, setup_, logs_);
+    rehearse_task_scores();
     watch_->begin_training(state_.first_step);
     tracer_.set_first_step(state_.first_step);
     logs_.open(state_.first_step);
@@ -58,15 +61,16 @@ RunOutcome Trainer::train_to_the_end(const StopSignal& stop) {
     const bool out_of_time = limit > 0 && watch.seconds() >= limit;
     const auto reason = start_one_step({.signal = stop.number(), .out_of_time = out_of_time});
     const bool validates = due(settings_.trainer.val_check_interval),
-               saves = due(settings_.exp_manager.checkpoint.every_n_train_steps);
+               saves = due(settings_.exp_manager.checkpoint.every_n_train_steps), scores = scores_tasks(validates);
     const bool watched = !started_.empty() && started_.back().profiled;  // its time is its own
     const bool checks = watch_->checks_replicas_after(state_.step);
-    finish_steps(reason || validates || saves || watched || checks ? 0 : ahead);
+    finish_steps(reason || validates || saves || scores || watched || checks ? 0 : ahead);
     watch_->recorder().note_step(state_.step - std::ssize(started_));
     if (reason && stop.number() != 0) drop_output_nobody_reads();
     if (reason) return *reason;
     if (checks && !saves) watch_->check_replicas(*state_.engine, state_.step);
     if (validates) validate();
+    if (scores) score_tasks();
     if (saves) save_checkpoint();
   }
   finish_steps(0);
@@ -102,7 +106,7 @@ std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
   record_.profiled = tracer_.is_traced(record_.step) || tracer_.is_profiled(record_.step);
   started_.push_back(record_);
   record_.validation_loss.reset();
-  record_.after_checkpoint = false;
+  record_.after_checkpoint = record_.after_task_scores = false;
   return std::nullopt;
 }
 
@@ -186,6 +190,28 @@ void Trainer::validate() {
   const double loss = loss_sum / static_cast<double>(total_targets(votes));
   state_.validation_loss = record_.validation_loss = loss;
   logs_.telemetry().validation({.steps_done = state_.step, .loss = loss, .batches = batches, .seconds = watch.seconds()});
+}
+
+bool Trainer::scores_tasks(bool validates) const {
+  const int64_t interval = model_.validation_tasks.every_n_steps;
+  return task_scorer_ != nullptr && (interval > 0 ? due(interval) : validates);
+}
+
+// A step's scratch memory is the backend's again afterwards.
+void Trainer::rehearse_task_scores() {
+  if (task_scorer_ == nullptr) return;
+  task_scorer_->rehearse(*state_.engine);
+  state_.memory->lend_scratch();
+}
+
+void Trainer::score_tasks() {
+  const DuringPhase validating(setup_.control.activity(), RunPhase::validation);
+  const Stopwatch watch;
+  TaskScoresRecord record{.steps_done = state_.step, .scores = task_scorer_->score(*state_.engine)};
+  state_.memory->lend_scratch();
+  record.seconds = watch.seconds();
+  record_.after_task_scores = true;
+  if (setup_.is_first()) logs_.telemetry().task_scores(record);
 }
 
 void Trainer::save_checkpoint() {

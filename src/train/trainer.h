@@ -35,6 +35,8 @@ class Trainer {
   void finish_steps(size_t left);  // waits for steps that were started and logs them, until so many are left
   void log_step(StepRecord record, const StepResult& result);
   void validate();
+  void rehearse_task_scores();
+  void score_tasks();
   void save_checkpoint();
   // Waits until the last checkpoint is on the disk, or until the next one need not wait for it; or says why it is not.
   enum class SaveUntil : uint8_t { stored, next_is_free };
@@ -42,6 +44,7 @@ class Trainer {
   void take_snapshot();
   void finish(RunOutcome outcome);
   double data_wait() const { return state_.loader->waited().seconds; }
+  bool scores_tasks(bool validates) const;  // after this step
   bool due(int64_t interval) const { return interval > 0 && state_.step % interval == 0; }
 
   RunSetup setup_;
@@ -51,8 +54,9 @@ class Trainer {
   StepTracer tracer_;
   RunState state_;
   std::optional<RunWatch> watch_;
-  StepRecord record_;                // of the next step
-  std::vector<StepRecord> started_;  // steps whose results have not been read, the oldest first
+  std::unique_ptr<TaskScorer> task_scorer_;  // none without model.validation_tasks
+  StepRecord record_;                        // of the next step
+  std::vector<StepRecord> started_;          // steps whose results have not been read, the oldest first
   RunPhase validation_phase_ = RunPhase::first_validation;
   double last_done_ = 0;                             // when the device was done with the step before the oldest of them
   double last_compute_ = 0, last_step_seconds_ = 0;  // of the last step; 0: not known

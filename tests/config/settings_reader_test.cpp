@@ -63,6 +63,7 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
   fp8_recipe: tensorwise, fp8_params: true, fp8_lm_head: true, fp8_wgrad: false, fp8_margin: 51, fp8_interval: 52, fp8_amax_history_len: 53,
   fp8_amax_compute_algo: most_recent, reduce_amax: false,
   peft: {peft_scheme: lora, restore_from_path: adapters, lora_tuning: {adapter_dim: 4, alpha: 8.5, target_modules: [all]}},
+  validation_tasks: {tasks: [piqa], data_dir: evaluated, every_n_steps: 66, limit: 67, num_fewshot: 68},
   nsys_profile: {enabled: true, trace: [osrt], start_step: 54, end_step: 55, ranks: [56], gen_shape: true},
   tokenizer: {library: sentencepiece, type: bpe, model: spm.model, vocab_file: vocab.json, merge_file: merges.txt},
   optim: {name: fused_adam, lr: 0.41, weight_decay: 0.42, betas: [0.43, 0.44], eps: 0.45, bucket_cap_mb: 57,

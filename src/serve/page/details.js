@@ -61,7 +61,9 @@ const Details = (() => {
       ...measured('TFLOP/s per device', recent(run, 'tflops_per_device'), 'TFLOP/s', ''),
       ...measured('MFU', recent(run, 'mfu'), '%', peak),
       ...measured('Memory per device', last(run, 'memory_bytes'), 'B', 'the most in use'),
-      ...measured('Goodput', goodput, '%', ''));
+      ...measured('Goodput', goodput, '%', ''),
+      ...Object.entries(about.tasks?.scores ?? {}).filter(([, value]) => typeof value === 'number').map(([name, value]) =>
+        tile(name, plain(value, 4), '', known(about.tasks.steps_done) ? `at step ${about.tasks.steps_done.toLocaleString('en')}` : '')));
   }
 
   function comparison(runs) {
