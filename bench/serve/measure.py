@@ -9,8 +9,15 @@ the first curve and to the last one, and from the end of a drag over the loss to
 (performance.now).
 
 follower: the demo with one step of one sample, the shortest step that it has. A page is a client that asks what the page asks, as
-often: the browser itself runs elsewhere. A terminal is `trireme watch` in a terminal of its own. The CPU time of the follower per
-second of the run, with that of its start and its end, is the most that it can take from a step.
+often: the browser itself runs elsewhere. A terminal is `trireme watch` in a terminal of its own. What a follower costs has two
+parts, and neither needs a quiet machine:
+
+- What the run itself does for it: its calls to the kernel that read and write, the bytes that it writes, and its CPU time per step,
+  alone and followed. A run knows nothing of its followers, so the calls are the same.
+- What the follower takes: its CPU time per second of the run, with that of its start and its end. On a machine without an idle core
+  that is the most that steps can lose.
+
+Step times are shown too; they can be cited from a quiet machine only.
 """
 import argparse
 import datetime
@@ -168,10 +175,18 @@ class PageClient(threading.Thread):
 
 
 def train(folder, arguments):
-    output = subprocess.run([TRIREME, 'train', 'demo', '--benchmark', '--json', 'trainer.backend=cpu', f'trainer.max_steps={arguments.steps}',
-                             *arguments.model, f'exp_manager.explicit_log_dir={folder}'],
-                            capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    return json.loads(output)['step_seconds']
+    """Step times of the run; its CPU seconds, read and write calls, and bytes, per step."""
+    process = subprocess.Popen([TRIREME, 'train', 'demo', '--benchmark', '--json', 'trainer.backend=cpu', f'trainer.max_steps={arguments.steps}',
+                                *arguments.model, f'exp_manager.explicit_log_dir={folder}'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
+    output = process.stdout.read()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its counts are there until it is reaped
+    counts = dict(line.split(': ') for line in Path(f'/proc/{process.pid}/io').read_text().splitlines())
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f'the run ended with status {process.returncode}')
+    own = {'cpu': usage.ru_utime + usage.ru_stime, 'reads': int(counts['syscr']), 'writes': int(counts['syscw']), 'written': int(counts['wchar'])}
+    return {**json.loads(output)['step_seconds'], **{key: value / arguments.steps for key, value in own.items()}}
 
 
 def follow_with_page(folder, arguments):
@@ -216,16 +231,25 @@ def measure_follower(arguments, say):
                 folder = Path(place) / f'{name}-{number}' / 'run'
                 folder.parent.mkdir()
                 seconds, cpu, looks = run(folder, arguments)
-                results[name].append((seconds['median'], seconds['mean'], cpu))
+                results[name].append({**seconds, 'follower': cpu})
                 say(f'FOLLOWER round={number + 1} kind={name} median_ms={seconds["median"] * 1e3:.3f} mean_ms={seconds["mean"] * 1e3:.3f} '
-                    f'follower_cpu={cpu:.5%} looks={looks}')
+                    f'run_cpu_ms={seconds["cpu"] * 1e3:.4f} reads={seconds["reads"]:.4f} writes={seconds["writes"]:.4f} '
+                    f'written={seconds["written"]:.2f} follower_cpu={cpu:.5%} looks={looks}')
     cores = len(os.sched_getaffinity(0))
-    rows = ['| follower | median step | against alone | CPU time of the follower per second of the run | most that it takes from a step |', '|---|---:|---:|---:|---:|']
-    alone = statistics.median(result[0] for result in results['alone'])
+
+    def cell(rounds, key, scale, digits):
+        values = [one[key] * scale for one in rounds]
+        return f'{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})'
+    rows = ['| | CPU time of the run per step | read calls per step | write calls per step | bytes written per step | median step |',
+            '|---|---:|---:|---:|---:|---:|']
     for name, rounds in results.items():
-        median, cpu = statistics.median(r[0] for r in rounds), statistics.median(r[2] for r in rounds)
-        rows.append(f'| {name} | {median * 1e3:.2f} ms ({min(r[0] for r in rounds) * 1e3:.2f}-{max(r[0] for r in rounds) * 1e3:.2f}) | {median / alone - 1:+.2%} | '
-                    f'{cpu * 1e3:.2f} ms | {cpu:.3%} of one core, {cpu / cores:.3%} of {cores} |')
+        rows.append(f'| {name} | {cell(rounds, "cpu", 1e3, 3)} ms | {cell(rounds, "reads", 1, 3)} | {cell(rounds, "writes", 1, 3)} | '
+                    f'{cell(rounds, "written", 1, 1)} | {cell(rounds, "median", 1e3, 2)} ms |')
+    rows += ['', f'| follower | CPU time per second of the run | share of {cores} cores: the most that it takes from a step |', '|---|---:|---:|']
+    for name in ('page', 'terminal'):
+        share = statistics.median(one['follower'] for one in results[name])
+        most = max(one['follower'] for one in results[name])
+        rows.append(f'| {name} | {share * 1e3:.3f} ms (most {most * 1e3:.3f} ms) | {share / cores:.4%} (most {most / cores:.4%}) |')
     return rows
 
 
@@ -251,16 +275,18 @@ def main():
     if not arguments.report:
         return
     made_at = commit(str(ROOT))
+    is_follower = arguments.what == 'follower'
     broken = [rule for rule, is_broken in (('the working tree has changes', 'with changes' in made_at), ('fewer than three rounds', arguments.rounds < 3),
-                                           ('the machine was busy before', before > 0.5)) if is_broken]
+                                           ('the machine was busy before', before > 0.5 and not is_follower)) if is_broken]
+    cited = f'no: {", ".join(broken)}' if broken else 'yes, but for step times: the machine was busy before' if before > 0.5 else 'yes'
     name = f'{datetime.datetime.now():%Y-%m-%d-%H%M}-{arguments.what}'
     chromium = subprocess.run(['chromium', '--version'], capture_output=True, text=True).stdout.strip() if arguments.what == 'page' else 'none'
-    explanation = re.search(rf'^{arguments.what}: .*?(?=\n\n|\Z)', __doc__, re.MULTILINE | re.DOTALL)[0].strip()
+    explanation = re.search('^follower: .*' if is_follower else '^page: .*?(?=\n\n)', __doc__, re.MULTILINE | re.DOTALL)[0].strip()
     report = '\n'.join([f'# {"The page of trireme serve" if arguments.what == "page" else "What following a run costs it"}, {name[:10]}', '',
                         explanation, '', f'Medians of {arguments.rounds} rounds in turns, with lowest and highest.', '', *rows, '',
                         f'- command: `bench/serve/measure.py {" ".join(sys.argv[1:])}`', f'- commit: {made_at}', f'- machine: {machine()}',
                         f'- browser: {chromium}', f'- load average {before:.2f} before, {after:.2f} after',
-                        f'- may be cited: {"yes" if not broken else "no: " + ", ".join(broken)}', f'- raw lines: [{name}.log]({name}.log)', ''])
+                        f'- may be cited: {cited}', f'- raw lines: [{name}.log]({name}.log)', ''])
     output = Path(__file__).parent / 'reports'
     output.mkdir(exist_ok=True)
     (output / f'{name}.md').write_text(without_machine_names(report))
