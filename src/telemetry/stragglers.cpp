@@ -13,12 +13,11 @@
 namespace trireme {
 namespace {
 
-constexpr double kSlow = 0.0953;       // log 1.1
-constexpr double kMostExcess = 0.5;    // of x that counts: a machine that stands still says nothing about a rank
-constexpr double kFirstNoise = 0.03;   // standard deviation of x before any block, which
-constexpr int64_t kFirstBlocks = 8;    // counts as so many
-constexpr int64_t kNoiseBlocks = 100;  // over which the variance is taken, about
-constexpr int64_t kUsualBlocks = 16;   // the same of the slow mean
+constexpr double kSlow = 0.0953;      // log 1.1
+constexpr double kMostExcess = 0.5;   // of x that counts: a machine that stands still says nothing about a rank
+constexpr double kFirstNoise = 0.03;  // standard deviation of x before any block
+constexpr double kFirstVariance = kFirstNoise * kFirstNoise;
+constexpr int64_t kGroupBlocks = 8;  // about as many as it takes to name a rank
 constexpr double kLeastVariance = 1e-6;
 
 }  // namespace
@@ -31,7 +30,25 @@ std::string StragglerFinding::text() const {
       format_seconds(seconds), excess * 100, stage, steps, cost * 100);
 }
 
-StragglerWatch::StragglerWatch(std::vector<int> stage_of_rank) : variance_(kFirstNoise * kFirstNoise) {
+void StragglerWatch::Spread::add(std::span<const double> values) {
+  if (++added_ == 1) {
+    usual_.assign(values.begin(), values.end());
+    return;
+  }
+  double squares = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double away = values[i] - usual_[i];
+    squares += away * away;
+    usual_[i] += away / static_cast<double>(std::min(added_, usual_count_));
+  }
+  const auto count = static_cast<double>(std::min(counts_as_ + added_, kept_));
+  variance_ += (squares / static_cast<double>(values.size()) - variance_) / count;
+}
+
+StragglerWatch::StragglerWatch(std::vector<int> stage_of_rank)
+    : block_spread_(kFirstVariance, 8, 100, 16),
+      group_spread_(kFirstVariance / kGroupBlocks, 2, 16, 8),
+      group_(stage_of_rank.size()) {
   for (const int stage : stage_of_rank) ranks_.push_back({.stage = stage});
 }
 
@@ -62,19 +79,20 @@ std::vector<StragglerFinding> StragglerWatch::step(std::span<const double> compu
 }
 
 void StragglerWatch::note_noise(std::span<const double> excess) {
-  double squares = 0;
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    double& usual = ranks_[i].usual_excess;
-    if (blocks_ > 1) squares += (excess[i] - usual) * (excess[i] - usual);
-    usual += (excess[i] - usual) / static_cast<double>(std::min(blocks_, kUsualBlocks));
-  }
-  const double variance = squares / static_cast<double>(ranks_.size());
-  variance_ += (variance - variance_) / static_cast<double>(std::min(kFirstBlocks + blocks_, kNoiseBlocks));
+  block_spread_.add(excess);
+  for (size_t i = 0; i < excess.size(); ++i) group_[i] += excess[i] / kGroupBlocks;
+  if (blocks_ % kGroupBlocks != 0) return;
+  group_spread_.add(group_);
+  std::ranges::fill(group_, 0);
+}
+
+double StragglerWatch::variance() const {
+  return std::max({block_spread_.variance(), kGroupBlocks * group_spread_.variance(), kLeastVariance});
 }
 
 void StragglerWatch::gather_evidence(Rank& rank, double peers, double excess) {
   constexpr double kMost = kEvidence / kBlocks;
-  const double ratio = kSlow * (excess - kSlow / 2) / std::max(variance_, kLeastVariance);
+  const double ratio = kSlow * (excess - kSlow / 2) / variance();
   const double more = std::clamp(rank.is_named ? -ratio : ratio, -kMost, kMost);
   const double evidence = std::min(rank.evidence + more, kEvidence);
   if (evidence <= 0) {

@@ -7,8 +7,9 @@
 //
 //   evidence = max(0, evidence + kSlow (x - kSlow/2) / variance)        kSlow = log 1.1
 //
-// A rank is named once the evidence is kEvidence: the noisier the steps, the more of them that takes. The variance is that of the
-// blocks so far, around a slow mean. One block adds at most a kBlocks-th, so that a pause of the machine is no evidence.
+// A rank is named once the evidence is kEvidence: the noisier the steps, the more of them that takes. One block adds at most a
+// kBlocks-th, so that a pause of the machine is no evidence. The variance is that of the blocks so far, around a slow mean, or
+// that of groups of blocks if it is larger: where other programs use the cores, a rank is slow for seconds and fast for seconds.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,22 @@ struct StragglerFinding {
 };
 
 class StragglerWatch {
+  // The variance of one value per rank around the slow mean of the rank, over all ranks.
+  class Spread {
+   public:
+    // Before any values `variance`, which counts as `counts_as` of them; about the last `kept` count, the last `usual` for the
+    // mean.
+    Spread(double variance, int64_t counts_as, int64_t kept, int64_t usual)
+        : variance_(variance), counts_as_(counts_as), kept_(kept), usual_count_(usual) {}
+    void add(std::span<const double> values);
+    double variance() const { return variance_; }
+
+   private:
+    double variance_;
+    int64_t counts_as_, kept_, usual_count_, added_ = 0;
+    std::vector<double> usual_;
+  };
+
  public:
   explicit StragglerWatch(std::vector<int> stage_of_rank);
 
@@ -50,8 +67,7 @@ class StragglerWatch {
     int stage = 0;
     bool is_named = false;
     double block_seconds = 0;
-    double usual_excess = 0;  // slow mean of x
-    double evidence = 0;      // that it is slow; of a named one, that it is not
+    double evidence = 0;  // that it is slow; of a named one, that it is not
     // Since the evidence was 0:
     int64_t steps = 0;
     double seconds = 0, peer_seconds = 0, step_seconds = 0;
@@ -59,6 +75,7 @@ class StragglerWatch {
 
   std::vector<double> peer_seconds() const;  // by rank, in the block; 0: it has no peers
   void note_noise(std::span<const double> excess);
+  double variance() const;  // of x
   void gather_evidence(Rank& rank, double peers, double excess);
   bool has_changed(const Rank& rank) const;
   StragglerFinding change(size_t index);
@@ -67,7 +84,8 @@ class StragglerWatch {
   std::vector<Rank> ranks_;
   int64_t blocks_ = 0, steps_in_block_ = 0;
   double block_step_seconds_ = 0;
-  double variance_;  // of x
+  Spread block_spread_, group_spread_;
+  std::vector<double> group_;  // sums of x
 };
 
 }  // namespace trireme
