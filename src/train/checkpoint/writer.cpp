@@ -125,7 +125,8 @@ void CheckpointWriter::prepare(int64_t step) {
 }
 
 void CheckpointWriter::snapshot(CheckpointInfo info) {
-  wait_until_free();
+  // Not the failures of copies, which ranks learn at different times: all of them save now, or none does.
+  if (writing_.valid()) writing_.get();
   if (local_ == nullptr) prepare(info.step);
   for (const ShardLayout::Entry& entry : layout_.entries) {
     if (entry.tensor.bytes() == 0) continue;

@@ -63,6 +63,15 @@ TEST_F(LocalStoreTest, ACopyThatFailsIsSaidAndTheNextOneIsTried) {
   EXPECT_EQ(open_checkpoint(shared / checkpoint_name(2)).manifest.info.step, 2);
 }
 
+// Ranks learn at different times that a copy has failed. If that kept one of them from a save, the others would wait for it.
+TEST_F(LocalStoreTest, ACopyThatFailsKeepsNoRankFromTheNextSave) {
+  const std::filesystem::path shared = folder / "checkpoints";
+  folder.write("checkpoints", "a file where the folder should be");
+  CheckpointWriter writer(shared, tensors_of(model), {}, &alone, store(shared));
+  for (int64_t step = 1; step <= 100; ++step) EXPECT_NO_THROW(writer.snapshot({.step = step})) << step;
+  EXPECT_THROW(writer.wait(), Failure);
+}
+
 TEST_F(LocalStoreTest, WithoutRoomASaveGoesToTheRunsFolder) {
   local.write("run", "a file where the folder should be");
   CheckpointWriter writer(folder.path(), tensors_of(model), {}, &alone, store(folder.path()));
