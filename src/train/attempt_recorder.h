@@ -11,6 +11,9 @@
 
 namespace trireme {
 
+// Rank 0 says this, and the number of the attempt, after the first step of an attempt that follows another one.
+inline constexpr const char* kFirstStepOfAttempt = "first step of attempt ";
+
 enum class RecordWriter : uint8_t { yes, no };  // whether this rank keeps the line up to date
 
 class AttemptRecorder {

@@ -47,9 +47,18 @@ RunWatch::RunWatch(RunSetup& setup, RunLogs& logs) : setup_(setup), logs_(logs),
 }
 
 void RunWatch::begin_training(int64_t first_step) {
+  first_step_ = first_step;
   recorder_->begin_training(first_step);
   if (recorder_->number() > 1 && setup_.is_first())
     logs_.say(fmt::format("attempt {} of this run, until now {}", recorder_->number(), recorder_->time().text()));
+}
+
+void RunWatch::note_step(int64_t steps_done) {
+  recorder_->note_step(steps_done);
+  if (has_stepped_ || steps_done <= first_step_) return;
+  has_stepped_ = true;
+  if (recorder_->number() > 1 && setup_.is_first())
+    logs_.say(fmt::format("{}{} is done: step {}", kFirstStepOfAttempt, recorder_->number(), first_step_));
 }
 
 void RunWatch::note_failure(const std::exception& error) {

@@ -20,6 +20,7 @@ class RunWatch {
 
   AttemptRecorder& recorder() { return *recorder_; }
   void begin_training(int64_t first_step);
+  void note_step(int64_t steps_done);
   void note_failure(const std::exception& error);  // of a job of one rank, which has no control plane
 
   // Between these two calls a rank computes, except where it waits. The second returns the seconds without the waits; 0: the host
@@ -44,6 +45,8 @@ class RunWatch {
   StragglerWatch stragglers_;
   std::vector<StragglerNote> straggler_notes_;
   SaveTimes saves_;
+  int64_t first_step_ = 0;
+  bool has_stepped_ = false;
   double compute_begun_ = 0, waited_before_ = 0;
 };
 

@@ -65,7 +65,7 @@ RunOutcome Trainer::train_to_the_end(const StopSignal& stop) {
     const bool watched = !started_.empty() && started_.back().profiled;  // its time is its own
     const bool checks = watch_->checks_replicas_after(state_.step);
     finish_steps(reason || validates || saves || scores || watched || checks ? 0 : ahead);
-    watch_->recorder().note_step(state_.step - std::ssize(started_));
+    watch_->note_step(state_.step - std::ssize(started_));
     if (reason && stop.number() != 0) drop_output_nobody_reads();
     if (reason) return *reason;
     if (checks && !saves) watch_->check_replicas(*state_.engine, state_.step);

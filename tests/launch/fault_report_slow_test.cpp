@@ -41,6 +41,10 @@ TEST_F(FaultReport, AKilledRankLeavesAPageAndItsTime) {
   EXPECT_GT(summary.at("checkpoints").at("saved").get<int>(), 0);
   EXPECT_TRUE(contains(log_of("run"), "attempt 2 of this run, until now goodput "));
   EXPECT_TRUE(contains(log_of("run"), "time    goodput "));
+  const std::regex rungs(
+      "launch  recovered on this machine in \\d+\\.\\d\\d s: the ranks .*had left after .*, were started again after .*, first "
+      "step after ");
+  EXPECT_TRUE(std::regex_search(log_of("run"), rungs)) << log_of("run");
 }
 
 TEST_F(FaultReport, LocalCheckpointsServeARestartWhoseDiskIsFull) {

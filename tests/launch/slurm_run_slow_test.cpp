@@ -170,6 +170,8 @@ TEST_F(SlurmRunSlow, OutlivesLostNodesAndRanks) {
   }
   EXPECT_TRUE(contains(log_of("spare"), "lost " + lost)) << log_of("spare");
   EXPECT_TRUE(contains(log_of("spare"), "takes over"));
+  EXPECT_TRUE(contains(log_of("spare"), "slurm: recovered on spare n")) << log_of("spare");
+  EXPECT_TRUE(contains(log_of("killed"), "slurm: recovered on the same nodes in ")) << log_of("killed");
   EXPECT_FALSE(contains(log_of("spare"), "of Slurm")) << "it went through the queue again";
   EXPECT_TRUE(contains(log_of("first"), "restart 1 of Slurm"));
   EXPECT_TRUE(contains(log_of("other"), "restart 1 of Slurm"));

@@ -52,8 +52,8 @@ std::string end_text(int status) {
 
 class AttemptRun {
  public:
-  AttemptRun(const LocalJob& job, RankLogs& logs, StopRequests& stop, std::vector<bool>& done_tasks)
-      : job_(job), logs_(logs), stop_(stop), done_tasks_(done_tasks) {}
+  AttemptRun(const LocalJob& job, RankLogs& logs, StopRequests& stop, std::vector<bool>& done_tasks, Recovery& recovery)
+      : job_(job), logs_(logs), stop_(stop), done_tasks_(done_tasks), recovery_(recovery) {}
   ~AttemptRun() {
     for (const RunningRank& rank : ranks_) close_rank(rank);
     for (const int end : {starter_output_, starter_input_, lifeline_[0], lifeline_[1]})
@@ -77,6 +77,7 @@ class AttemptRun {
       hasten();
     }
     finish();
+    if (failed_) recovery_.leave(Recovery::now());
     return end();
   }
 
@@ -168,6 +169,13 @@ class AttemptRun {
     std::string bytes;
     const Found found = read_some_of(rank.output, bytes);
     if (found == Found::bytes) logs_.add(job_.first_rank + rank.local, bytes);
+    if (logs_.has_complaint()) recovery_.notice(Recovery::now());
+    if (!logs_.take_first_step()) return close_ended_output(rank, found);
+    if (const std::string line = recovery_.first_step(Recovery::now()); !line.empty()) logs_.say(line);
+    close_ended_output(rank, found);
+  }
+
+  void close_ended_output(RunningRank& rank, Found found) {
     if (found != Found::end) return;
     logs_.end_of(job_.first_rank + rank.local);
     ::close(rank.output);
@@ -208,7 +216,9 @@ class AttemptRun {
       if (!job_.tasks.empty() && child->status == kDone) done_tasks_[static_cast<size_t>(child->slot)] = true;
       if (child->status == kDone && job_.starter == RankStarter::itself) continue;
       if (child->status != kDone && !failed_) failed_ = *child;
-      if (!failed_at_ && job_.tasks.empty()) failed_at_ = SteadyClock::now();
+      if (failed_at_ || !job_.tasks.empty()) continue;
+      failed_at_ = SteadyClock::now();
+      recovery_.notice(*failed_at_);
     }
   }
 
@@ -244,6 +254,7 @@ class AttemptRun {
       own_reason_ = fmt::format("rank {} (process {}) was stopped by a signal for {} s", job_.first_rank + rank.local,
                                 rank.process, kMostStopped.count());
       logs_.say(own_reason_ + "; it is killed");
+      recovery_.notice(now);
       ::kill(-rank.process, SIGKILL);
     }
   }
@@ -254,9 +265,11 @@ class AttemptRun {
     if (failed_at_ && now - *failed_at_ > kLeaveOnSigterm) {
       signal_ranks(SIGKILL);
       signal_children(SIGKILL);
+      recovery_.signal(SIGKILL, now);
     } else if (failed_at_ && now - *failed_at_ > kLeaveBySelf && !was_hastened_) {
       was_hastened_ = true;
       signal_ranks(SIGTERM);
+      recovery_.signal(SIGTERM, now);
     }
     // mpirun has nothing left to do. It may hang if its ranks end while it still starts others.
     const bool have_all_ended = !ranks_.empty() && std::ranges::all_of(ranks_, &RunningRank::has_ended);
@@ -329,6 +342,7 @@ class AttemptRun {
   RankLogs& logs_;
   StopRequests& stop_;
   std::vector<bool>& done_tasks_;
+  Recovery& recovery_;
   AttemptStart start_;
   RankSocket socket_;
   std::array<int, 2> lifeline_{-1, -1};  // stdin of a container
@@ -348,9 +362,9 @@ class AttemptRun {
 }  // namespace
 
 AttemptEnd run_attempt(const LocalJob& job, const fs::path& launch_file, bool resumes, RankLogs& logs, StopRequests& stop,
-                       std::vector<bool>& done_tasks) {
+                       std::vector<bool>& done_tasks, Recovery& recovery) {
   done_tasks.resize(job.tasks.size());
-  AttemptRun attempt(job, logs, stop, done_tasks);
+  AttemptRun attempt(job, logs, stop, done_tasks, recovery);
   return attempt.run({.program = fs::read_symlink("/proc/self/exe").string(),
                       .launch_file = launch_file,
                       .socket = {},

@@ -12,6 +12,7 @@
 #include "launch/local/local_launch.h"
 #include "launch/local/rank_logs.h"
 #include "launch/local/stop_requests.h"
+#include "launch/recovery.h"
 
 namespace trireme {
 
@@ -20,8 +21,9 @@ struct AttemptEnd {
   std::string reason;  // one line
 };
 
-// `done_tasks`, by index, are left out, and those that succeed are added.
+// `done_tasks`, by index, are left out, and those that succeed are added. `recovery` learns how the attempt fails; once it has
+// done its first step the log says how the run came back.
 AttemptEnd run_attempt(const LocalJob& job, const std::filesystem::path& launch_file, bool resumes, RankLogs& logs,
-                       StopRequests& stop, std::vector<bool>& done_tasks);
+                       StopRequests& stop, std::vector<bool>& done_tasks, Recovery& recovery);
 
 }  // namespace trireme

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "train/attempt_recorder.h"
+
 namespace trireme {
 namespace {
 
@@ -58,6 +60,7 @@ void RankLogs::merge(const std::string& prefix, std::string& line, std::string_v
 
 void RankLogs::merge_line(const std::string& prefix, std::string_view line) {
   if (line.starts_with(kComplaint)) complaint_ = line.substr(kComplaint.size());
+  if (line.starts_with(kFirstStepOfAttempt)) has_first_step_ = true;
   write(kMergedName, fmt::format("{}{}\n", prefix, line));
 }
 

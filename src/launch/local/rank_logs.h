@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace trireme {
 
@@ -28,6 +29,9 @@ class RankLogs {
   // The last line with which a rank gave its reason to leave, since the last call: "rank 3 (node7, process 4711) died in step
   // 20".
   std::string take_complaint() { return std::move(complaint_); }
+  bool has_complaint() const { return !complaint_.empty(); }
+  // Whether rank 0 has said since the last call that an attempt after a failure has done its first step.
+  bool take_first_step() { return std::exchange(has_first_step_, false); }
 
  private:
   struct LogFile {
@@ -44,6 +48,7 @@ class RankLogs {
   std::map<std::string, LogFile> files_;  // by name
   std::map<int64_t, std::string> lines_;  // of each rank: the line that has not ended yet
   std::string starter_line_, complaint_;
+  bool has_first_step_ = false;
 };
 
 }  // namespace trireme

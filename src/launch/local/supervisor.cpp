@@ -78,12 +78,14 @@ class Supervisor {
     RankLogs logs(job.folder, [&](const std::string& line) { stop_.tell(line); });
     AttemptLog attempts(job.folder, job.run_folder, launch_.max_restarts);
     std::vector<bool> done_tasks;
+    Recovery recovery;
     std::string earlier;
     for (;;) {
       const int64_t number = attempts.begin();
       set_state(job, JobPhase::running, number == 1 ? "" : fmt::format("attempt {}{}", number, earlier));
       const bool resumes = job.resumes_at_once || number > 1;
-      const AttemptEnd end = run_attempt(job, launch_file_, resumes, logs, stop_, done_tasks);
+      recovery.restart("on this machine", Recovery::now());
+      const AttemptEnd end = run_attempt(job, launch_file_, resumes, logs, stop_, done_tasks, recovery);
       const AttemptVerdict verdict = attempts.end(end.status, end.reason);
       if (stop_.stops() > 0) return finish(job, JobPhase::stopped, end.reason, end.status);
       if (verdict.action == NextAction::finish) {
@@ -135,7 +137,8 @@ int run_in_container(const SuperviseOptions& options, LocalLaunch launch) {
   job.starter = uses_mpirun ? RankStarter::mpirun : RankStarter::itself;
   RankLogs logs(job.folder, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   std::vector<bool> done_tasks;
-  return run_attempt(job, options.launch_file, options.resumes, logs, stop, done_tasks).status;
+  Recovery outside;  // the supervisor that started the container
+  return run_attempt(job, options.launch_file, options.resumes, logs, stop, done_tasks, outside).status;
 }
 
 }  // namespace

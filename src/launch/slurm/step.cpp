@@ -128,7 +128,8 @@ class LineReader {
 
 }  // namespace
 
-StepEnd run_step(const std::vector<std::string>& words, const std::filesystem::path& folder, const StepWatch& watch) {
+StepEnd run_step(const std::vector<std::string>& words, const std::filesystem::path& folder, const StepWatch& watch,
+                 const LineWatch& on_line) {
   StepEnd end;
   StepLogs logs(folder);
   LineReader output, errors;
@@ -139,6 +140,7 @@ StepEnd run_step(const std::vector<std::string>& words, const std::filesystem::p
     const LabelledLine line = parse_labelled_line(text);
     end.messages.note(line);
     logs.add(line);
+    if (on_line) on_line(line);
   };
   int status = 0;
   bool has_ended = false;

@@ -19,6 +19,7 @@
 #include "base/process.h"
 #include "launch/attempt_log.h"
 #include "launch/job.h"
+#include "launch/recovery.h"
 #include "launch/slurm/allocation.h"
 #include "launch/slurm/job_end.h"
 #include "launch/slurm/node_check.h"
@@ -26,6 +27,7 @@
 #include "launch/slurm/slurm_command.h"
 #include "launch/slurm/slurm_text.h"
 #include "launch/slurm/step.h"
+#include "train/attempt_recorder.h"
 
 namespace trireme {
 namespace {
@@ -68,11 +70,14 @@ void say(const std::string& text) {
 // Decides, several times a second, what srun is told.
 class StepSignals {
  public:
-  explicit StepSignals(int64_t save_seconds) : save_seconds_(save_seconds) {}
+  explicit StepSignals(int64_t save_seconds, Recovery* recovery = nullptr) : save_seconds_(save_seconds), recovery_(recovery) {}
 
   int operator()(bool has_failed) {
     const Moment now = std::chrono::steady_clock::now();
-    if (has_failed && !failed_) failed_ = now;
+    if (has_failed && !failed_) {
+      failed_ = now;
+      if (recovery_ != nullptr) recovery_->notice(now);
+    }
     if ((near_time_limit != 0 || was_terminated != 0) && !asked_) {
       asked_ = now;
       return SIGUSR2;  // srun passes it to the ranks, which save and leave
@@ -83,6 +88,7 @@ class StepSignals {
     if (!is_stuck && !is_late) return 0;
     if (!ended_) {
       ended_ = now;
+      if (recovery_ != nullptr) recovery_->signal(SIGTERM, now);
       return SIGTERM;  // srun ends its ranks
     }
     return now - *ended_ > kLinger ? SIGKILL : 0;
@@ -90,6 +96,7 @@ class StepSignals {
 
  private:
   int64_t save_seconds_;
+  Recovery* recovery_;
   std::optional<Moment> failed_, asked_, ended_;
 };
 
@@ -228,7 +235,14 @@ class SlurmSupervisor {
     const int64_t number = log_.begin(), step = log_.attempts().back().first_step;
     say(fmt::format("attempt {} on {}{}", number, fmt::join(nodes, ","),
                     step >= 0 ? fmt::format(", from the checkpoint of step {}", step) : ""));
-    return run_step(words, job_.folder, StepSignals(job_.save_seconds));
+    recovery_.restart(taken_.empty() ? "on the same nodes" : "on spare " + taken_, Recovery::now());
+    const StepEnd end = run_step(words, job_.folder, StepSignals(job_.save_seconds, &recovery_), [&](const LabelledLine& line) {
+      if (line.rank != 0 || !line.text.starts_with(kFirstStepOfAttempt)) return;
+      if (const std::string text = recovery_.first_step(Recovery::now()); !text.empty()) say(text);
+    });
+    if (end.status != kDone) recovery_.notice(Recovery::now());
+    recovery_.leave(Recovery::now());
+    return end;
   }
 
   void replace_nodes(const StepEnd& end, const std::vector<std::string>& used) {
@@ -241,12 +255,13 @@ class SlurmSupervisor {
     if (lost.empty() && first && ++failures_[first->node] >= kSameNodeFailures && !allocation_.spares(used).empty() &&
         allocation_.drop(first->node))
       lost.push_back(fmt::format("{} (failed {} times)", first->node, failures_[first->node]));
+    taken_.clear();
     if (lost.empty()) return;
     std::vector<std::string> taken;
     for (const std::string& node : allocation_.choose(job_.nodes))
       if (std::ranges::find(used, node) == used.end()) taken.push_back(node);
-    say(fmt::format("lost {}{}", fmt::join(lost, ", "),
-                    taken.empty() ? "" : fmt::format("; spare {} takes over", fmt::join(taken, ", "))));
+    taken_ = fmt::format("{}", fmt::join(taken, ", "));
+    say(fmt::format("lost {}{}", fmt::join(lost, ", "), taken_.empty() ? "" : fmt::format("; spare {} takes over", taken_)));
   }
 
   int end_at_time_limit(const StepEnd& end) {
@@ -321,6 +336,8 @@ class SlurmSupervisor {
   std::filesystem::path end_path_;
   Allocation allocation_;
   AttemptLog log_;
+  Recovery recovery_;
+  std::string taken_;                    // spare nodes of the next attempt
   std::map<std::string, int> failures_;  // of nodes whose rank failed first
   pid_t deputy_ = 0;
 };
