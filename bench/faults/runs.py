@@ -1,4 +1,6 @@
 """Tiny runs under `trireme launch local`, and what the fault scripts do to their processes."""
+import atexit
+import contextlib
 import datetime
 import hashlib
 import json
@@ -109,7 +111,8 @@ class Run:
                 words = pathlib.Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if word.encode() in words and any(str(self.launch_folder).encode() in one for one in words):
+            is_program = pathlib.Path(words[0].decode(errors="replace")).name == TRIREME.name
+            if is_program and word.encode() in words and any(str(self.launch_folder).encode() in one for one in words):
                 found.append(int(name))
         return sorted(found)
 
@@ -123,7 +126,7 @@ class Run:
                 words = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if any(word in (f"OMPI_COMM_WORLD_RANK={rank}".encode(), f"RANK={rank}".encode()) for word in words):
+            if any(word in (f"{name}={rank}".encode() for name in ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID")) for word in words):
                 return process
         return None
 
@@ -157,12 +160,50 @@ class Run:
         return digest.hexdigest()
 
 
-def facts(command, load):
-    """The lines that every report has."""
-    commit = subprocess.run(["git", "describe", "--always", "--dirty= with changes"], cwd=REPO, capture_output=True, text=True).stdout.strip()
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
-    return [f"`{command}`, commit {commit}", "",
-            f"{model}, {os.cpu_count()} cores. Load average {load:.2f} before, {os.getloadavg()[0]:.2f} after.", ""]
+class Machine:
+    """How busy other programs keep the machine while a script measures. Own processes are those of its cgroup, which they inherit."""
+
+    def __init__(self):
+        self.commit = commit()
+        self.load, self.begin, self.group = os.getloadavg()[0], time.monotonic(), pathlib.Path(f"/sys/fs/cgroup/cpuacct/trireme-{os.getpid()}")
+        try:
+            self.group.mkdir()
+            (self.group / "cgroup.procs").write_text(str(os.getpid()))
+            atexit.register(self.leave)
+        except OSError:
+            self.group = None
+        self.others_before = self.others()
+
+    def leave(self):
+        (self.group.parent / "cgroup.procs").write_text(str(os.getpid()))
+        with contextlib.suppress(OSError):
+            self.group.rmdir()
+
+    def others(self):
+        """CPU seconds of other programs since the machine was started."""
+        user, nice, system = map(int, open("/proc/stat").readline().split()[1:4])
+        own = int((self.group / "cpuacct.usage").read_text()) / 1e9 if self.group else 0
+        return (user + nice + system) / os.sysconf("SC_CLK_TCK") - own
+
+    def facts(self, command):
+        """The lines that every report has."""
+        model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
+        self.share = (self.others() - self.others_before) / ((time.monotonic() - self.begin) * os.cpu_count())
+        others = f"Other programs used {self.share:.0%} of the cores' time" if self.group else "What other programs used is not known here"
+        return [f"`{command}`, commit {self.commit}", "",
+                f"{model}, {os.cpu_count()} cores. Load average {self.load:.2f} before, {os.getloadavg()[0]:.2f} after. {others}.", ""]
+
+    def verdict(self, counts):
+        """May be cited: what needs no quiet machine, and seconds, which do. To be called after facts()."""
+        if "changes" in self.commit:
+            return ["May be cited: no, the tree had changes that are not committed.", ""]
+        busy = [text for text, is_so in (("the load average was above 0.5 before the first case", self.load > 0.5),
+                                         ("other programs used more than 5% of the cores' time", self.group is None or self.share > 0.05)) if is_so]
+        return [f"May be cited: yes, {counts}; the seconds " + (f"no: {', '.join(busy)}." if busy else "too."), ""]
+
+
+def commit():
+    return subprocess.run(["git", "describe", "--always", "--dirty= with changes"], cwd=REPO, capture_output=True, text=True).stdout.strip()
 
 
 def write_report(name, lines, log, wanted):
