@@ -102,7 +102,7 @@ class Run:
             return False
 
     def processes(self, word):
-        """By their start: the processes of this launch whose command line has the word."""
+        """By their start: the processes of this launch that are `trireme WORD` or `trireme launch WORD`."""
         found = []
         for name in os.listdir("/proc"):
             if not name.isdigit():
@@ -112,7 +112,7 @@ class Run:
             except OSError:
                 continue
             is_program = pathlib.Path(words[0].decode(errors="replace")).name == TRIREME.name
-            if is_program and word.encode() in words and any(str(self.launch_folder).encode() in one for one in words):
+            if is_program and word.encode() in words[1:3] and any(str(self.launch_folder).encode() in one for one in words):
                 found.append(int(name))
         return sorted(found)
 

@@ -4,6 +4,7 @@ import pathlib
 import shlex
 import subprocess
 import tempfile
+import time
 
 import runs
 
@@ -49,6 +50,7 @@ class SlurmRun(runs.Run):
         self.cluster = cluster
         self.words = ["slurm", f"{self.name}.yaml", "--name", self.name, "--nodes", nodes, "--ranks", ranks_per_node, "--mpi", "none",
                       *words]
+        self.asked_at, self.phase = 0, "waiting"
 
     def start(self, *more):
         self.trireme("launch", *self.words, *self.options, *more)
@@ -58,4 +60,6 @@ class SlurmRun(runs.Run):
 
     def is_over(self):
         """Also ends Slurm's pause of two minutes after a requeue, as any look at the status does."""
-        return self.job()["phase"] not in ("waiting", "running", "unknown")
+        if time.monotonic() - self.asked_at > 0.5:
+            self.phase, self.asked_at = self.job()["phase"], time.monotonic()
+        return self.phase not in ("waiting", "running", "unknown")
