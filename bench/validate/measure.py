@@ -238,6 +238,7 @@ def main():
     parser.add_argument("--rate", default="400mbit", help="of the links of clean")
     parser.add_argument("--ranks", type=int, default=2, help="of busbw")
     parser.add_argument("--max-bytes", default="33554432", help="of busbw")
+    parser.add_argument("--seconds", type=int, default=1 << 30, help="begin no further run or round after so many")
     parser.add_argument("--keep", default="validate-results.jsonl", help="results are added to it, and read by report")
     arguments = parser.parse_args()
     keep = pathlib.Path(f"{arguments.keep}.{arguments.kind or arguments.what}")
@@ -251,16 +252,14 @@ def main():
         arguments.hosts = int(arguments.hosts)
     machine = Machine()
     measure = {"clean": measure_clean, "faults": measure_faults, "busbw": measure_busbw}[arguments.what]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with keep.open("a") as file:
-        try:
-            for one in measure(arguments):
-                print(json.dumps({key: value for key, value in one.items() if key not in ("ours", "loop")}), flush=True)
-                file.write(json.dumps(one) + "\n")
-                file.flush()
-        finally:
-            words = [word for word in sys.argv[1:] if not word.startswith("--keep=")]
-            file.write(json.dumps({**machine.result(), "command": "bench/validate/measure.py " + " ".join(words)}) + "\n")
+        for one in measure(arguments):
+            print(json.dumps({key: value for key, value in one.items() if key not in ("ours", "loop")}), flush=True)
+            file.write(json.dumps(one) + "\n")
+            if time.monotonic() - machine.begin > arguments.seconds:
+                break
+        words = [word for word in sys.argv[1:] if not word.startswith("--keep=")]
+        file.write(json.dumps({**machine.result(), "command": "bench/validate/measure.py " + " ".join(words)}) + "\n")
 
 
 if __name__ == "__main__":

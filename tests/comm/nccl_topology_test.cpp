@@ -8,6 +8,9 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "comm/nccl_session.h"
+#include "support/fake_device.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
 
 namespace trireme {
@@ -191,7 +194,9 @@ TEST_F(NcclTopologyTest, NothingAndRubbishAreNoTopology) {
 
 class NcclTopologyFileTest : public NcclTopologyTest {
  protected:
-  ~NcclTopologyFileTest() override { ::unsetenv("NCCL_TOPO_FILE"); }
+  ~NcclTopologyFileTest() override {
+    for (const char* name : {"NCCL_TOPO_FILE", "TRIREME_SYSTEM_ROOT"}) ::unsetenv(name);
+  }
   static std::string named() {
     const char* path = std::getenv("NCCL_TOPO_FILE");
     return path == nullptr ? "" : path;
@@ -215,6 +220,23 @@ TEST_F(NcclTopologyFileTest, StandsInForAMissingOne) {
   }
   EXPECT_FALSE(fs::exists(made));
   EXPECT_EQ(named(), missing);
+}
+
+TEST_F(NcclTopologyFileTest, GroupsOfGpusUseIt) {
+  add_virtual(1, 2, 2);
+  ::setenv("NCCL_TOPO_FILE", "/nowhere/topo.xml", 1);
+  ::setenv("TRIREME_SYSTEM_ROOT", root_.path().c_str(), 1);
+  Progress progress{{.timeout = std::chrono::seconds(1)}};
+  FakeDevice device;
+  try {
+    const NcclSession session(device, device, progress);
+    EXPECT_NE(session.description().find("; NCCL_TOPO_FILE=/nowhere/topo.xml is missing, so NCCL reads what /sys has: 2 GPUs"),
+              std::string::npos)
+        << session.description();
+    EXPECT_TRUE(fs::exists(named())) << named();
+  } catch (const UserError& error) {
+    SKIP_FOR(gpu) << error.what();
+  }
 }
 
 TEST_F(NcclTopologyFileTest, LeavesEverythingElseAlone) {
