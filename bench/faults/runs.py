@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
+import tempfile
 import time
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
@@ -214,5 +216,11 @@ def write_report(name, lines, log, wanted):
     folder = REPO / "bench/faults/reports"
     folder.mkdir(exist_ok=True)
     stem = f"{name}-{datetime.datetime.now().strftime('%Y-%m-%d-%H%M')}"
-    (folder / f"{stem}.md").write_text(text)
-    (folder / f"{stem}.log").write_text(log.replace(str(REPO) + "/", "").replace(os.uname().nodename, "HOST"))
+    (folder / f"{stem}.md").write_text(without_places(text))
+    (folder / f"{stem}.log").write_text(without_places(log))
+
+
+def without_places(text):
+    """Without the names of this machine and of its folders."""
+    text = re.sub(re.escape(tempfile.gettempdir()) + r"/trireme-[a-z]+-\w+", "FOLDER", text)
+    return re.sub(rf"\b{re.escape(os.uname().nodename)}\b", "HOST", text.replace(str(REPO) + "/", "").replace(str(TRIREME.parent) + "/", ""))
