@@ -134,6 +134,23 @@ TEST_F(RunServerTest, HasTheTimesOfRanksAndTheLogTail) {
   EXPECT_TRUE(contains(log["lines"][2], "step   50/50"));
 }
 
+// The last whole line counts, if it is one of ours.
+TEST_F(RunServerTest, HasTheLastScoresOfTasks) {
+  folder_.write("a/dllogger.json", nemo_log(5));
+  const std::string id = only_id();
+  const auto tasks = [&] { return json::parse(ask("/api/run?run=" + id).body)["tasks"]; };
+  EXPECT_TRUE(tasks().is_null());
+  folder_.write("a/task_scores.jsonl",
+                "{\"steps_done\": 2, \"scores\": {\"piqa/acc\": 0.5}}\n"
+                "{\"steps_done\": 4, \"scores\": {\"piqa/acc\": 0.75}}\n{\"steps_d");
+  EXPECT_EQ(tasks()["steps_done"], 4);
+  EXPECT_EQ(tasks()["scores"]["piqa/acc"], 0.75);
+  for (const char* text : {"\n", "[1]\n", "{\"scores\": 3}\n", "nonsense\n"}) {
+    folder_.write("a/task_scores.jsonl", text);
+    EXPECT_TRUE(tasks().is_null()) << text;
+  }
+}
+
 TEST_F(RunServerTest, ShowsOnlyRunsWhateverTheAddressSays) {
   folder_.write("a/dllogger.json", nemo_log(5));
   folder_.write("secret.txt", "secret");
