@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "convert/hf_export.h"
 #include "convert/hf_import.h"
+#include "convert/megatron/megatron_import.h"
 #include "convert/new_folder.h"
 #include "convert/peft_files.h"
 #include "train/run_folder.h"
@@ -90,11 +91,56 @@ int export_model(const ExportArguments& arguments) {
 struct ImportArguments {
   std::string model;
   std::string output;
+  MegatronImportOptions megatron;
   bool dry_run = false;
   bool json = false;
 };
 
+int import_megatron(const ImportArguments& arguments) {
+  const MegatronImport imported(arguments.model, arguments.megatron);
+  const std::filesystem::path output = require_new(arguments.output);
+  const ModelSettings& model = imported.model();
+  const MegatronFiles& files = imported.files();
+  std::string tokenizer;
+  if (!arguments.dry_run) tokenizer = imported.write(output);
+  if (arguments.json) {
+    nlohmann::ordered_json facts = {{"format", files.format()},
+                                    {"checkpoint", files.where()},
+                                    {"iteration", files.iteration()},
+                                    {"tensor_parallel", files.tensor_parallel()},
+                                    {"pipeline_stages", files.pipeline_stages()},
+                                    {"parameters", imported.parameters()},
+                                    {"layers", model.num_layers},
+                                    {"width", model.hidden_size},
+                                    {"heads", model.num_attention_heads},
+                                    {"vocabulary", model.vocab_size},
+                                    {"stored_as", imported.stored_as()},
+                                    {"optimizer", imported.has_optimizer()},
+                                    {"notes", imported.notes()},
+                                    {"output", output.string()},
+                                    {"written", !arguments.dry_run}};
+    if (!arguments.dry_run) facts["tokenizer"] = tokenizer;
+    print_json(facts);
+    return kDone;
+  }
+  fmt::print("model      Megatron GPT, {} parameters: {} layers, {} wide, {} heads, vocabulary {}, stored as {}\n",
+             format_count(static_cast<double>(imported.parameters())), model.num_layers, model.hidden_size,
+             model.num_attention_heads, model.vocab_size, imported.stored_as());
+  fmt::print("files      {} of iteration {}, {} tensor parallel ranks, {} stages: {}\n", files.format(), files.iteration(),
+             files.tensor_parallel(), files.pipeline_stages(), files.where());
+  for (const std::string& line : imported.notes()) fmt::print("note       {}\n", line);
+  if (arguments.dry_run) return kDone;
+  fmt::print("tokenizer  {}\n", tokenizer);
+  fmt::print("written    {}\n", output.string());
+  fmt::print("go on      trireme train {}/recipe.yaml model.data.data_prefix=[FILE]\n", arguments.output);
+  if (imported.has_optimizer())
+    fmt::print("or resume  trireme train {0}/recipe.yaml exp_manager.resume_from_checkpoint={0}/checkpoints/{1}\n",
+               arguments.output, checkpoint_name(imported.step()));
+  return kDone;
+}
+
 int import_model(const ImportArguments& arguments) {
+  if (MegatronFiles::is_checkpoint(arguments.model)) return import_megatron(arguments);
   const HfImport imported{std::filesystem::path(arguments.model)};
   const std::filesystem::path output = require_new(arguments.output);
   const ModelSettings& model = imported.model().settings.model;
@@ -155,14 +201,25 @@ void add_export_command(CLI::App& app, int& status) {
 
 void add_import_command(CLI::App& app, int& status) {
   auto arguments = std::make_shared<ImportArguments>();
-  CLI::App* command = app.add_subcommand("import",
-                                         "Make a checkpoint and a recipe of a GPT-2, GPT-NeoX or Llama model of transformers.\n\n"
-                                         "examples:  trireme import demo-hf --output imported\n"
-                                         "           trireme train imported/recipe.yaml model.data.data_impl=mock\n"
-                                         "           trireme generate imported\n");
-  command->add_option("model", arguments->model, "the folder of a model, or its safetensors file with config.json beside it")
+  CLI::App* command = app.add_subcommand(
+      "import",
+      "Make a checkpoint and a recipe of a GPT-2, GPT-NeoX or Llama model of transformers, or of a GPT model of Megatron-LM or "
+      "NeMo.\n\n"
+      "examples:  trireme import demo-hf --output imported\n"
+      "           trireme train imported/recipe.yaml model.data.data_impl=mock\n"
+      "           trireme generate imported\n");
+  command
+      ->add_option("model", arguments->model,
+                   "the folder of a model, or its safetensors file with config.json beside it; the folder of a checkpoint of "
+                   "Megatron-LM or NeMo, a .nemo archive, or the file of one rank")
       ->required();
   command->add_option("--output", arguments->output, "the folder to make; one that is there is never touched")->required();
+  command->add_option("--config", arguments->megatron.config,
+                      "of Megatron and NeMo: a YAML file of the model's settings, for a checkpoint that has none");
+  command
+      ->add_option("--vocab-size", arguments->megatron.vocabulary,
+                   "of Megatron and NeMo: rows of the embedding that are not padding; default: the tokenizer's, or all")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--dry-run", arguments->dry_run, "check everything, say what would be written, and stop");
   command->add_flag("--json", arguments->json, "print the facts as JSON");
   command->callback([arguments, &status] { status = import_model(*arguments); });

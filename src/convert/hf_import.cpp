@@ -1,22 +1,14 @@
 #include "convert/hf_import.h"
 
-#include <fmt/chrono.h>
-
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <set>
 
-#include "base/build_info.h"
 #include "base/utf8.h"
-#include "config/settings_printer.h"
-#include "config/yaml.h"
-#include "convert/new_folder.h"
+#include "convert/imported_run.h"
 #include "convert/tokenizer_files.h"
 #include "data/tokenizer/load_tokenizer.h"
-#include "model/parameter_table.h"
 #include "train/checkpoint/json.h"
-#include "train/checkpoint/writer.h"
 
 namespace trireme {
 namespace {
@@ -26,13 +18,6 @@ namespace fs = std::filesystem;
 // Returns "model.layers.0.norm" without "model.".
 std::string without_prefix(const std::string& name, std::string_view prefix) {
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-}
-
-std::vector<CheckpointTensor> checkpoint_tensors(const ModelSettings& model) {
-  std::vector<CheckpointTensor> tensors;
-  for (const ParameterRow& row : parameter_table(model))
-    tensors.push_back({row.name, TensorSlice::whole(row.shape), Tensor{.dtype = DType::f32, .shape = row.shape}});
-  return tensors;
 }
 
 // NaN or infinite weights would spread to every output.
@@ -69,11 +54,7 @@ HfImport::HfImport(const fs::path& named) : files_(named), model_(read_hf_config
   model_.settings.trainer.precision = word.type_name() == "F32" ? Precision::f32 : Precision::bf16;
 }
 
-int64_t HfImport::parameters() const {
-  int64_t count = 0;
-  for (const ParameterRow& row : parameter_table(model_.settings.model)) count += row.count();
-  return count;
-}
+int64_t HfImport::parameters() const { return parameters_of(model_.settings.model); }
 
 const HfFiles::Place* HfImport::find(const std::string& name) const {
   auto found = files_.tensors().find(name);
@@ -161,32 +142,13 @@ std::vector<fs::path> HfImport::files() const {
 }
 
 std::string HfImport::write(const fs::path& output) const {
-  NewFolder folder(output);
-  const fs::path checkpoints = folder.temporary() / "checkpoints", writing = checkpoints / (checkpoint_name(0) + kWritingSuffix);
-  const ShardLayout layout = lay_out_shard(checkpoint_tensors(model_.settings.model));
-  constexpr int64_t kSmallFiles = 64 << 20;
-  require_free_space(folder.temporary(), layout.bytes + kSmallFiles, "cannot import to " + output.string());
-
-  Settings settings = model_.settings;
-  settings.exp_manager.name = folder.path().filename().string();
-  settings.model.restore_from_path = folder.path().string();
-  Tree recipe = to_tree(settings);
-  std::string tokenizer =
-      import_tokenizer(files_.folder(), folder.temporary() / "tokenizer", folder.path() / "tokenizer", recipe);
-  const std::string yaml = write_yaml(recipe);
-
-  create_folders(writing);
-  const StoredShard shard = stream_shard(writing, 0, layout, [&](const StoredTensor& stored, std::span<std::byte> bytes) {
-    fill(stored.name, {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
-  });
-  const CheckpointInfo info{.commit = kCommit, .settings = yaml, .state = {{"updates", 0}, {kWeightsOnly, true}}};
-  const std::string created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  commit_checkpoint(writing, checkpoints / checkpoint_name(0), {info, created, {shard}});
-  const std::string heading =
-      fmt::format("# {} of {} parameters, from {}\n", model_.family->name, parameters(), as_utf8(files_.folder().string()));
-  atomic_write(folder.temporary() / "recipe.yaml", bytes_of(heading + yaml));
-  folder.commit();
-  return tokenizer;
+  return write_imported_run(
+      output, {.settings = model_.settings,
+               .heading = fmt::format("# {} of {} parameters, from {}\n", model_.family->name, parameters(),
+                                      as_utf8(files_.folder().string())),
+               .fill = [this](const std::string& name, std::span<float> to) { fill(name, to); },
+               .tokenizer = [this](const fs::path& to, const fs::path& final_place,
+                                   Tree& recipe) { return import_tokenizer(files_.folder(), to, final_place, recipe); }});
 }
 
 }  // namespace trireme
