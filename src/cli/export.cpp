@@ -8,8 +8,10 @@
 #include "base/units.h"
 #include "cli/choice_option.h"
 #include "cli/command.h"
+#include "convert/foreign_checkpoint.h"
 #include "convert/hf_export.h"
 #include "convert/hf_import.h"
+#include "convert/megatron/megatron_export.h"
 #include "convert/megatron/megatron_import.h"
 #include "convert/new_folder.h"
 #include "convert/peft_files.h"
@@ -24,6 +26,8 @@ struct ExportArguments {
   std::string output;
   std::string dtype;  // empty: the type used in training
   uint64_t max_shard_bytes = 5'000'000'000;
+  int64_t tensor_parallel = 1, stages = 1;
+  std::string transformer_impl = "transformer_engine";
   bool dry_run = false;
   bool json = false;
 };
@@ -52,10 +56,41 @@ int export_adapters(const ExportArguments& arguments, const StoredCheckpoint& ch
   return kDone;
 }
 
+int export_megatron(const ExportArguments& arguments, const StoredCheckpoint& checkpoint) {
+  const MegatronExport exported(
+      checkpoint, {.dtype = dtype_named(arguments.dtype),
+                   .tensor_parallel = arguments.tensor_parallel,
+                   .stages = arguments.stages,
+                   .names = arguments.transformer_impl == "local" ? MegatronNames::local : MegatronNames::transformer_engine});
+  const std::filesystem::path output = require_new(arguments.output);
+  if (!arguments.dry_run) exported.write(output);
+  if (arguments.json) {
+    print_json(nlohmann::ordered_json{{"checkpoint", checkpoint.folder.string()},
+                                      {"step", checkpoint.manifest.info.step},
+                                      {"parameters", exported.parameters()},
+                                      {"dtype", name_of(exported.dtype())},
+                                      {"bytes", exported.bytes()},
+                                      {"files", exported.files()},
+                                      {"arguments", exported.arguments()},
+                                      {"output", output.string()},
+                                      {"written", !arguments.dry_run}});
+    return kDone;
+  }
+  fmt::print("model      {} parameters, of {}\n", format_count(static_cast<double>(exported.parameters())),
+             checkpoint.folder.string());
+  fmt::print("weights    {} in {}: {} of {} tensor parallel ranks and {} stages\n", format_bytes(exported.bytes()),
+             name_of(exported.dtype()), plural(exported.files(), "file"), arguments.tensor_parallel, arguments.stages);
+  if (arguments.dry_run) return kDone;
+  fmt::print("written    {}\n", output.string());
+  fmt::print("load it    pretrain_gpt.py --load {} {}\n", arguments.output, exported.arguments());
+  return kDone;
+}
+
 int export_model(const ExportArguments& arguments) {
   const NewestCheckpoint found = open_named_checkpoint(arguments.checkpoint);
   for (const std::string& line : found.skipped) fmt::print(stderr, "warning: {}\n", line);
   if (arguments.to == "peft") return export_adapters(arguments, *found.checkpoint);
+  if (arguments.to == "megatron") return export_megatron(arguments, *found.checkpoint);
   const HfExport exported(*found.checkpoint,
                           {.dtype = dtype_named(arguments.dtype),
                            .max_shard_bytes = static_cast<int64_t>(std::min<uint64_t>(arguments.max_shard_bytes, INT64_MAX))});
@@ -141,6 +176,7 @@ int import_megatron(const ImportArguments& arguments) {
 
 int import_model(const ImportArguments& arguments) {
   if (MegatronFiles::is_checkpoint(arguments.model)) return import_megatron(arguments);
+  require_no_foreign_checkpoint(arguments.model);
   const HfImport imported{std::filesystem::path(arguments.model)};
   const std::filesystem::path output = require_new(arguments.output);
   const ModelSettings& model = imported.model().settings.model;
@@ -185,15 +221,27 @@ void add_export_command(CLI::App& app, int& status) {
   command
       ->add_option(
           "--to", arguments->to,
-          "hf: safetensors and config.json of GPT-2, GPT-NeoX or Llama, whichever it is; peft: only the adapters of LoRA")
+          "hf: safetensors and config.json of GPT-2, GPT-NeoX or Llama, whichever it is; megatron: the weights of Megatron-LM's "
+          "ranks; peft: only the adapters of LoRA")
       ->capture_default_str()
-      ->check(one_of({"hf", "peft"}));
+      ->check(one_of({"hf", "megatron", "peft"}));
   command->add_option("--output", arguments->output, "the folder to make; one that is there is never touched")->required();
   command->add_option("--dtype", arguments->dtype, "of the weights; default: as the model was trained")
       ->check(one_of({"bf16", "fp32"}));
   command->add_option("--max-shard-size", arguments->max_shard_bytes, "a larger model is written as several files, e.g. 5GB")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(true));
+  command->add_option("--tensor-parallel", arguments->tensor_parallel, "of megatron: tensor parallel ranks of the files")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{99}));
+  command->add_option("--pipeline-parallel", arguments->stages, "of megatron: stages of the files")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{999}));
+  command
+      ->add_option("--transformer-impl", arguments->transformer_impl,
+                   "of megatron: the value of its option of this name, which decides how norms are named")
+      ->capture_default_str()
+      ->check(one_of({"transformer_engine", "local"}));
   command->add_flag("--dry-run", arguments->dry_run, "check everything, say what would be written, and stop");
   command->add_flag("--json", arguments->json, "print the facts as JSON");
   command->callback([arguments, &status] { status = export_model(*arguments); });

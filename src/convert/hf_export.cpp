@@ -1,8 +1,6 @@
 #include "convert/hf_export.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -10,41 +8,18 @@
 #include "config/settings_reader.h"
 #include "config/yaml.h"
 #include "convert/new_folder.h"
+#include "convert/parameter_reader.h"
 #include "data/tokenizer/recipe_tokenizer.h"
 #include "model/dims.h"
-#include "model/parameter_table.h"
-#include "train/checkpoint/reader.h"
 
 namespace trireme {
 namespace {
 
-// Reads parameters of a checkpoint and caches the last one, because q, k and v are in the same parameter.
-class ParameterReader {
- public:
-  ParameterReader(const StoredCheckpoint& checkpoint, const ModelSettings& model) : checkpoint_(checkpoint) {
-    for (const ParameterRow& row : parameter_table(model)) shapes_.emplace(row.name, row.shape);
-  }
-
-  std::span<const float> rows_of(const MappedTensor& tensor) {
-    if (name_ != tensor.ours) {
-      name_ = tensor.ours;
-      const Shape& shape = shapes_.at(name_);
-      values_.resize(static_cast<size_t>(shape.count()));
-      const Tensor to{.data = values_.data(), .dtype = DType::f32, .shape = shape, .device = Device::host};
-      load_checkpoint(checkpoint_, std::vector<CheckpointTensor>{{name_, TensorSlice::whole(shape), to}});
-      if (!std::ranges::all_of(values_, [](float value) { return std::isfinite(value); }))
-        throw UserError("{}: parameter {} has values that are NaN or infinite; export an earlier checkpoint",
-                        checkpoint_.folder.string(), name_);
-    }
-    return std::span(values_).subspan(static_cast<size_t>(tensor.first_row * tensor.width), static_cast<size_t>(tensor.count()));
-  }
-
- private:
-  const StoredCheckpoint& checkpoint_;
-  std::map<std::string, Shape> shapes_;
-  std::string name_;
-  std::vector<float> values_;
-};
+// The rows of our parameter that belong in one of their tensors.
+std::span<const float> rows_of(ParameterReader& reader, const MappedTensor& tensor) {
+  return reader.read(tensor.ours)
+      .subspan(static_cast<size_t>(tensor.first_row * tensor.width), static_cast<size_t>(tensor.count()));
+}
 
 void write_values(File& file, DType dtype, std::span<const float> values) {
   if (dtype == DType::f32) return file.write(std::as_bytes(values));
@@ -134,7 +109,7 @@ void HfExport::write_shard(const std::filesystem::path& folder, const Shard& sha
   std::vector<float> values;
   for (const MappedTensor& tensor : shard.tensors) {
     values.assign(static_cast<size_t>(tensor.count()), 0.0f);
-    if (tensor.side == TensorSide::both) rearrange_to_theirs(tensor, reader.rows_of(tensor), values);
+    if (tensor.side == TensorSide::both) rearrange_to_theirs(tensor, rows_of(reader, tensor), values);
     if (tensor.added != 0)
       for (float& value : values) value += tensor.added;
     write_values(file, dtype_, values);

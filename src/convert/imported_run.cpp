@@ -52,7 +52,7 @@ std::string write_imported_run(const fs::path& output, const ImportedRun& run) {
   const StoredShard shard = stream_shard(writing, 0, layout, [&](const StoredTensor& stored, std::span<std::byte> bytes) {
     run.fill(stored.name, {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
   });
-  nlohmann::json state = {{"updates", run.step}};
+  nlohmann::json state = {{"updates", run.updates}};
   if (!run.has_optimizer) state[kWeightsOnly] = true;
   const CheckpointInfo info{
       .step = run.step, .consumed_samples = run.consumed_samples, .commit = kCommit, .settings = yaml, .state = state};

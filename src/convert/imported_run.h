@@ -16,7 +16,7 @@ struct ImportedRun {
   std::string heading;  // the first line of the recipe, a comment
   // The optimizer's state: whether there is one, and the updates and samples it has seen.
   bool has_optimizer = false;
-  int64_t step = 0, consumed_samples = 0;
+  int64_t step = 0, updates = 0, consumed_samples = 0;
   // Fills a parameter, or with the prefix "first_moment." or "second_moment." a state of the optimizer.
   std::function<void(const std::string& name, std::span<float> to)> fill;
   // Copies the tokenizer to `to` and names it in the recipe as if it were in `final_place`. Returns a description.

@@ -115,5 +115,52 @@ TEST_F(ExportTest, MistakesAreAnsweredInOneLine) {
   EXPECT_TRUE(contains(resumed.output, "start a run with model.restore_from_path="));
 }
 
+TEST_F(ExportTest, CheckpointsOfMegatronComeInAndGoOut) {
+  const std::string golden = std::string(TRIREME_SOURCE_DIR) + "/tests/convert/golden/megatron/";
+  const auto imported = run_program("import " + golden + "gpt3-optimizer --output " + in("run"));
+  ASSERT_EQ(imported.status, 0) << imported.output;
+  EXPECT_TRUE(contains(imported.output, "torch_dist of iteration 7"));
+  const std::string resume = "exp_manager.resume_from_checkpoint=" + in("run") + "/checkpoints/step-00000007";
+  EXPECT_TRUE(contains(imported.output, resume));
+  // The run goes on with Megatron's moments, and from its iteration.
+  const auto resumed = train("run/recipe.yaml", "on", "trainer.max_steps=8 " + resume);
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_TRUE(contains(resumed.output, "step 7")) << resumed.output;
+
+  const auto exported =
+      run_program("export " + in("run") + " --to megatron --tensor-parallel 2 --output " + in("out") + " --json");
+  ASSERT_EQ(exported.status, 0) << exported.output;
+  const auto facts = nlohmann::json::parse(exported.output);
+  EXPECT_EQ(facts["files"], 2);
+  EXPECT_TRUE(contains(facts["arguments"].get<std::string>(), "--num-layers 2 --hidden-size 16"));
+  EXPECT_EQ(read_file(folder_ / "out/latest_checkpointed_iteration.txt", 100), "release");
+  const auto again = run_program("import " + in("out") + " --output " + in("again") + " --json");
+  ASSERT_EQ(again.status, 0) << again.output;
+  EXPECT_EQ(nlohmann::json::parse(again.output)["tensor_parallel"], 2);
+  EXPECT_EQ(parameters_in(*open_named_checkpoint(folder_ / "again").checkpoint),
+            parameters_in(*open_named_checkpoint(folder_ / "run").checkpoint));
+  refused("export " + in("run") + " --to megatron --tensor-parallel 3 --output " + in("other"), "--tensor-parallel 3");
+}
+
+TEST_F(ExportTest, CheckpointsOfOthersAreNamed) {
+  folder_.write("deepspeed/global_step5/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", "x");
+  folder_.write("fsdp/.metadata", "x");
+  folder_.write("litgpt/lit_model.pth", "x");
+  folder_.write("gguf/model.gguf", "x");
+  folder_.write("zarr/weight/.zarray", "x");
+  const auto line = [&](const std::string& name, const char* part) {
+    refused("import " + in(name) + " --output " + in("run"), part);
+  };
+  line("deepspeed", "a checkpoint of DeepSpeed, which is not read here; convert it with zero_to_fp32.py");
+  line("fsdp", "PyTorch FSDP");
+  line("litgpt", "a checkpoint of LitGPT");
+  line("gguf/model.gguf", "a model of llama.cpp");
+  line("zarr", "torch_dist");
+  folder_.write("bad.nemo", "not an archive at all");
+  const auto bad = run_program("import " + in("bad.nemo") + " --output " + in("run"));
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_EQ(lines_of(bad.output), 1) << bad.output;
+}
+
 }  // namespace
 }  // namespace trireme

@@ -129,6 +129,18 @@ double number_of(const PickleValue* value, double missing) {
   return value->is(Kind::integer) ? static_cast<double>(value->integer) : missing;
 }
 
+// The steps of Adam: a number in optimizer.state.common_step. Without it, as many as there were iterations.
+int64_t updates_in(const TorchFile& file, int64_t iterations) {
+  const PickleValue* value = &file.root();
+  for (const char* key : {"optimizer", "state", "common_step"})
+    if (value != nullptr) value = value->find(key);
+  const std::optional<TorchTensor> tensor = value != nullptr ? file.tensor(*value) : std::nullopt;
+  if (!tensor || tensor->shape.count() != 1 || tensor->type.type == TorchType::other) return iterations;
+  float steps = 0;
+  tensor->read(0, {&steps, 1});
+  return steps >= 0 && steps < 1e8f ? static_cast<int64_t>(steps) : iterations;
+}
+
 }  // namespace
 
 bool MegatronFiles::is_checkpoint(const fs::path& named) {
@@ -211,11 +223,15 @@ std::vector<MegatronFiles::RankFile> MegatronFiles::rank_files(const std::string
 void MegatronFiles::read_facts(const TorchFile& file) {
   const PickleValue& root = file.root();
   arguments_ = root.find("args");
+  if (arguments_ == nullptr) arguments_ = root.find("arguments");  // a dict of texts, as export writes it
   if (arguments_ != nullptr && arguments_->dict() == nullptr) arguments_ = nullptr;
-  version_ = number_of(root.find("checkpoint_version"), 0);
+  // Megatron's first checkpoints had no version. NeMo's have none either, and the order of rows of version 2.
+  const bool is_megatron = root.find("model") != nullptr || root.find("model0") != nullptr;
+  version_ = number_of(root.find("checkpoint_version"), is_megatron ? 0 : 3);
   for (const char* key : {"iteration", "global_step"})
     if (const PickleValue* value = root.find(key); value != nullptr && value->is(Kind::integer))
       iteration_ = std::clamp<int64_t>(value->integer, 0, 99'999'999);
+  updates_ = updates_in(file, iteration_);
   has_optimizer_ |= root.find("optimizer") != nullptr || root.find("optimizer_states") != nullptr;
 }
 

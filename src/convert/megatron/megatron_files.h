@@ -33,6 +33,7 @@ class MegatronFiles {
   int64_t pipeline_stages() const { return stages_; }
   double version() const { return version_; }  // of Megatron's checkpoints: 0, 1, 2, 3
   int64_t iteration() const { return iteration_; }
+  int64_t updates() const { return updates_; }  // of the optimizer; skipped iterations have none
 
   // Megatron's arguments; nullptr: there are none.
   const PickleValue* arguments() const { return arguments_; }
@@ -66,7 +67,7 @@ class MegatronFiles {
   FileSet files_;
   std::vector<std::unique_ptr<TorchFile>> open_;
   bool is_distributed_ = false, has_optimizer_ = false;
-  int64_t tensor_parallel_ = 1, stages_ = 1, iteration_ = 0, ignored_ = 0;
+  int64_t tensor_parallel_ = 1, stages_ = 1, iteration_ = 0, updates_ = 0, ignored_ = 0;
   double version_ = 0;
   const PickleValue* arguments_ = nullptr;
   std::string config_, config_name_;

@@ -111,7 +111,9 @@ int64_t MegatronImport::count_vocabulary(const MegatronImportOptions& options) c
                           files_.where(), tokens, rows_);
         return tokens;
       }
-  return rows_;
+  const Tree* stated = description_.values.find("true_vocab_size");  // in what export writes
+  const bool is_stated = stated != nullptr && stated->kind() == Tree::Kind::integer && stated->integer() > 0;
+  return is_stated ? std::min(stated->integer(), rows_) : rows_;
 }
 
 // Joins the tensors of the tensor parallel ranks.
@@ -253,7 +255,7 @@ std::vector<std::string> MegatronImport::notes() const {
     notes.push_back(
         fmt::format("all {} rows of the embedding are kept; if some are padding, say how many are not with --vocab-size", rows_));
   if (files_.has_optimizer_files() && !has_optimizer_)
-    notes.push_back("the optimizer's state is left out: its file does not say which parameter an element belongs to");
+    notes.push_back("the optimizer's state is left out: its files do not say which parameter an element belongs to");
   return notes;
 }
 
@@ -310,6 +312,7 @@ std::string MegatronImport::write(const fs::path& output) const {
        .heading = fmt::format("# a model of {} parameters, from {}\n", parameters(), as_utf8(files_.where())),
        .has_optimizer = has_optimizer_,
        .step = step(),
+       .updates = has_optimizer_ ? files_.updates() : 0,
        .consumed_samples =
            [&] {
              const Tree* samples = description_.values.find("consumed_train_samples");

@@ -92,7 +92,7 @@ Tree tree_of(const PickleValue& value) {
     case Kind::real:
       return Tree(double{value.real});
     case Kind::text:
-      return Tree(as_utf8(std::string(value.text)));
+      return scalar_from_text(as_utf8(std::string(value.text)));
     default:
       return {};
   }
@@ -133,7 +133,9 @@ class SettingsMaker {
       add_arguments();
     recipe_.set("model.vocab_size", Tree(vocabulary));
     recipe_.set("trainer.precision", Tree(std::string(precision == Precision::f32 ? "32" : "bf16")));
+    // What a checkpoint does not say is set to continue with a trained model on any machine.
     if (!recipe_.find("model.optim.lr")) recipe_.set("model.optim.lr", Tree(1e-5));
+    if (!recipe_.find("model.global_batch_size")) recipe_.set("model.global_batch_size", Tree(int64_t{8}));
   }
 
   MegatronModel make() {

@@ -28,7 +28,4 @@ MegatronDescription describe_megatron(const MegatronFiles& files, const std::str
 // `vocabulary` is that of the model, without its padding. UserError, naming the key, for a model that is not supported here.
 MegatronModel read_megatron_settings(const MegatronDescription& description, int64_t vocabulary, Precision precision);
 
-// The arguments that export writes, for the model's own layout and the layout of the files.
-Tree megatron_arguments(const Settings& settings, int64_t tensor_parallel, int64_t stages);
-
 }  // namespace trireme

@@ -17,7 +17,8 @@ struct NameRow {
   std::string_view theirs, ours;
 };
 
-// The beginnings of names; "weight" or "bias" follows. Export writes the first row of each of ours.
+// The beginnings of names; "weight" or "bias" follows. Export writes the first row of each of ours, or with Transformer Engine
+// for norms the one that ends with layer_norm_.
 constexpr std::array kOfLayers = {
     NameRow{"input_layernorm.", "norm1."},
     NameRow{"self_attention.linear_qkv.layer_norm_", "norm1."},
@@ -96,7 +97,7 @@ std::optional<FoundParameter> find_parameter(std::string_view theirs) {
   return std::nullopt;
 }
 
-std::string megatron_name(std::string_view ours, int64_t layer) {
+std::string megatron_name(std::string_view ours, int64_t layer, bool with_transformer_engine) {
   if (ours == "embedding.word") return "embedding.word_embeddings.weight";
   if (ours == "embedding.position") return "embedding.position_embeddings.weight";
   if (ours == "head.weight") return "output_layer.weight";
@@ -104,7 +105,9 @@ std::string megatron_name(std::string_view ours, int64_t layer) {
   CHECK(drop_prefix(ours, "blocks."));
   ours.remove_prefix(ours.find('.') + 1);
   for (const NameRow& row : kOfLayers)
-    if (ours.starts_with(row.ours)) return fmt::format("decoder.layers.{}.{}{}", layer, row.theirs, ours.substr(row.ours.size()));
+    if (ours.starts_with(row.ours) &&
+        (!with_transformer_engine || !ours.starts_with("norm") || row.theirs.ends_with("layer_norm_")))
+      return fmt::format("decoder.layers.{}.{}{}", layer, row.theirs, ours.substr(row.ours.size()));
   CHECK_NEVER("a parameter that Megatron does not have");
 }
 

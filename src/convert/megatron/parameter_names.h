@@ -30,8 +30,9 @@ struct FoundParameter {
 // No value: a name that a GPT model of these programs does not have.
 std::optional<FoundParameter> find_parameter(std::string_view theirs);
 
-// The name in Megatron Core of a parameter of ours, whose layer has the number `layer` there.
-std::string megatron_name(std::string_view ours, int64_t layer);
+// The name in Megatron Core of a parameter of ours, whose layer has the number `layer` there. With Transformer Engine a norm is
+// part of the linear layer after it.
+std::string megatron_name(std::string_view ours, int64_t layer, bool with_transformer_engine);
 
 // How tensor parallelism cuts a parameter, by its name here.
 enum class MegatronCut : uint8_t { whole, rows, columns };
