@@ -18,7 +18,7 @@ endfunction()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
   set(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512)
   trireme_kernels(baseline "" -O1)  # for CPUs without AVX2: its vectors are written out, and few will run it
-  trireme_kernels(avx2 "" -O3 -mavx2 -mfma)
+  trireme_kernels(avx2 "" -O3 -mavx2 -mfma -mf16c)
   trireme_kernels(avx512 "" -O3 ${avx512})
   trireme_kernels(avx512_bf16 "" -O3 ${avx512} -mavx512bf16)
   trireme_kernels(amx "amx/" -O3 ${avx512} -mavx512bf16 -mamx-tile -mamx-bf16)

@@ -104,6 +104,7 @@ class Backend : public OpQueue, public Instruments, public StreamEvents, public 
   // The FLOP/s that a large GEMM of this dtype reaches, for backends that measure it; 0 if unknown.
   virtual double measure_peak_tflops(DType) { return 0; }
   virtual bool has_fp8() const { return false; }          // whether operands may have FP8 copies
+  virtual bool has_f16() const { return true; }           // whether act tensors may be f16
   virtual std::string device_name() const { return ""; }  // as its driver calls it
   virtual std::string description() const = 0;            // one line for the start of a run
 };

@@ -37,6 +37,7 @@ class ForwardingBackend : public Backend {
   bool has_room_for_wgrad(int64_t rows, int64_t columns) const override { return inner_.has_room_for_wgrad(rows, columns); }
   double measure_peak_tflops(DType dtype) override { return inner_.measure_peak_tflops(dtype); }
   bool has_fp8() const override { return inner_.has_fp8(); }
+  bool has_f16() const override { return inner_.has_f16(); }
   std::optional<DeviceMemory> device_memory() const override { return inner_.device_memory(); }
   std::string device_name() const override { return inner_.device_name(); }
   std::string description() const override { return inner_.description(); }

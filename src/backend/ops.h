@@ -2,7 +2,7 @@
 //
 // Alphabet: N rows = B*T, B batch, T time, C width, F feed-forward width, H query heads, G key/value heads, D head width, V
 // vocabulary, I and O the input and output width of a linear layer.
-// "act" is the activation dtype, f32 or bf16, the same for every act tensor of one op; weights have it too. Gradients of
+// "act" is the activation dtype, f32, bf16 or f16, the same for every act tensor of one op; weights have it too. Gradients of
 // parameters are f32 and are added to, except with GradSum::replaces. Statistics and losses are f32. Sums are computed in f32 or
 // better. An operand marked "optional" may be absent (Tensor{}).
 // An Operand may have FP8 copies (tensor/operand.h). An op that writes the operand fills its FP8 copies too. A GEMM reads the FP8
@@ -93,12 +93,15 @@ struct FlatRange {
 // captured without the host knowing them.
 enum class StepScalar : int64_t {
   learning_rate,
-  inverse_targets,  // 1 / number of unmasked targets in the global batch
+  inverse_targets,  // 1 / number of unmasked targets in the global batch; in f16 times loss_scale
   updates,          // optimizer updates so far; apply_clip increments it when the gradients are finite
   loss_sum,         // sum of the losses of all unmasked targets of the step
   grad_norm,        // global norm before clipping
-  clip_factor,      // AdamW multiplies gradients by it
+  clip_factor,      // AdamW multiplies gradients by it, which also divides them by loss_scale
   finite,           // 1 if loss and gradients are finite; else 0, and AdamW changes nothing
+  loss_scale,       // what the gradients are multiplied by, so that f16 does not round them to zero; 1 otherwise
+  growth_steps,     // f16: finite steps since the scale was changed or a step was not finite
+  patience,         // f16: steps that may be not finite before the scale is lowered
   count_
 };
 inline constexpr int64_t kStepScalars = static_cast<int64_t>(StepScalar::count_);
@@ -505,8 +508,8 @@ struct SquaredNorms {
   }
 };
 
-// Sets scalars: grad_norm = sqrt(sum squares); finite = whether grad_norm and loss_sum are; clip_factor = max_norm / (grad_norm +
-// 1e-6) if that is below 1 and max_norm > 0, else 1; updates += finite.
+// Sets scalars: grad_norm = sqrt(sum squares) / loss_scale; finite = whether grad_norm and loss_sum are; clip_factor = max_norm /
+// (grad_norm + 1e-6) if that is below 1 and max_norm > 0, else 1, divided by loss_scale; updates += finite.
 struct ApplyClip {
   static constexpr const char* kName = "apply_clip";
   double max_norm = 0;
@@ -517,11 +520,38 @@ struct ApplyClip {
   }
 };
 
+// scalars.inverse_targets *= scalars.loss_scale.
+struct ScaleLoss {
+  static constexpr const char* kName = "scale_loss";
+  Tensor scalars;
+  template <class V>
+  void visit(V&& v) const {
+    v.update("scalars", scalars);
+  }
+};
+
+// Adapts scalars.loss_scale to the step that was made with it, by the rules of PyTorch's GradScaler, with the hysteresis of
+// NeMo's:
+//   finite:      patience = hysteresis; after growth_interval such steps in a row, loss_scale *= 2 if that is finite in f32
+//   not finite:  patience -= 1; if that leaves none, loss_scale /= 2
+struct UpdateLossScale {
+  static constexpr const char* kName = "update_loss_scale";
+  static constexpr double kGrowth = 2, kBackoff = 0.5;
+  int64_t growth_interval = 1;
+  int64_t hysteresis = 1;
+  Tensor scalars;
+  template <class V>
+  void visit(V&& v) const {
+    v.update("scalars", scalars);
+  }
+};
+
 // If scalars.finite:  g = grad * clip_factor;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
 //   master = master - lr * ( m / (1-beta1^updates) / (sqrt(v / (1-beta2^updates)) + epsilon) + weight_decay master );
 //   weights = master.
-// grads, master, m, v: flat f32; weights: flat act, may be master itself. weight_decay is set per range. The ranges cover the
-// buffer in order; gaps between them are padding and stay unchanged.
+// grads, master: flat f32; m, v: flat f32 or bf16, computed in f32 and rounded when they are stored; weights: flat act, may be
+// master itself. weight_decay is set per range. The ranges cover the buffer in order; gaps between them are padding and stay
+// unchanged.
 struct AdamW {
   static constexpr const char* kName = "adamw";
   std::span<const DecayRange> ranges;
@@ -590,7 +620,7 @@ struct UpdateScales {
 
 // ------------------------------------------------------------------------------------------------------------- memory
 
-// out[i] = value.    f32, bf16 or f64.
+// out[i] = value.    f32, bf16, f16 or f64.
 struct Fill {
   static constexpr const char* kName = "fill";
   double value = 0;
@@ -601,7 +631,7 @@ struct Fill {
   }
 };
 
-// to[i] = from[i], converted.    f32 and bf16 in any combination; other dtypes only to themselves.
+// to[i] = from[i], converted.    From or to f32, with bf16 or f16 at the other side; all dtypes to themselves.
 struct Copy {
   static constexpr const char* kName = "copy";
   Tensor from, to;
@@ -611,7 +641,7 @@ struct Copy {
   }
 };
 
-// to[i] += from[i], converted.    to f32; from f32 or bf16.
+// to[i] += from[i], converted.    to f32; from f32, bf16 or f16.
 struct Accumulate {
   static constexpr const char* kName = "accumulate";
   Tensor from, to;
@@ -662,6 +692,8 @@ struct RandomNormal {
   X(CrossEntropy) \
   X(SquaredNorms) \
   X(ApplyClip) \
+  X(ScaleLoss) \
+  X(UpdateLossScale) \
   X(AdamW) \
   X(Quantize) \
   X(QuantizeNorm) \

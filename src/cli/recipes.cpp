@@ -53,7 +53,8 @@ std::vector<Listed> list_recipes(const std::string& beginning) {
 
 const char* precision_of(const Settings& settings) {
   if (settings.model.fp8.enabled) return "fp8";
-  return settings.trainer.precision == Precision::bf16 ? "bf16" : "f32";
+  constexpr const char* kNames[] = {"f32", "bf16", "fp16"};
+  return kNames[static_cast<size_t>(settings.trainer.precision)];
 }
 
 // A column of the tables.

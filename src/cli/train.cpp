@@ -24,6 +24,7 @@
 #include "plan/run_plan.h"
 #include "plan/usual_cluster.h"
 #include "train/fit.h"
+#include "train/fit_advice.h"
 #include "train/run_size.h"
 #include "train/target_plan.h"
 #include "train/trainer.h"
@@ -57,7 +58,8 @@ void flatten(const Tree& tree, const std::string& path, LoggedParameters& out) {
 // Returns the settings that NeMo's logs call cfg: the model's, and its precision.
 Tree model_tree(const Settings& settings) {
   Tree tree = *to_tree(settings).find("model");
-  tree.set("precision", Tree(std::string(settings.trainer.precision == Precision::bf16 ? "bf16-mixed" : "32-true")));
+  const Precision precision = settings.trainer.precision;
+  tree.set("precision", Tree(fmt::format("{}-{}", name_of(precision), precision == Precision::f32 ? "true" : "mixed")));
   return tree;
 }
 
@@ -247,6 +249,8 @@ void print_target_plan(const World& world, const TrainArguments& arguments, cons
   const ResolvedRecipe recipe = training_recipe(world, arguments);
   const Settings& settings = recipe.settings;
   const TargetPlan run = plan_for_target(settings, arguments.recipe.gpu_kind());
+  const bool fits = run.left() >= 0;
+  const std::optional<FitAdvice> advice = fits ? std::nullopt : advise_to_fit(settings, run.gpu);
   std::optional<StepPrediction> prediction;
   if (arguments.plan)
     prediction = predict_step(settings, arguments.cluster.empty() ? usual_cluster(run.gpu.name) : arguments.cluster);
@@ -256,12 +260,14 @@ void print_target_plan(const World& world, const TrainArguments& arguments, cons
                                 {"ranks", settings.ranks()},
                                 {"memory", json_of(run)},
                                 {"here", obstacle.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(obstacle)}};
+    if (!fits) json["to_fit"] = json_of(advice);
     if (prediction) json["plan"] = prediction->json(0);
     print_json(json);
     return;
   }
   fmt::print("layout  {}{}\n{}\n", settings.ranks() == 1 ? "" : fmt::format("{} ranks: ", settings.ranks()),
              layout_text(settings), text_of(run, settings));
+  if (!fits) fmt::print("{}\n", text_of(advice));
   if (prediction) fmt::print("plan    {}\n", prediction->text());
   for (const std::string& line : recipe.notices(arguments.recipe.detail())) fmt::print("{}\n", line);
   if (!obstacle.empty()) fmt::print("here    {}\n", obstacle);

@@ -17,9 +17,11 @@ std::span<std::byte> bytes_of(const Tensor& tensor, int64_t begin, int64_t count
 std::span<std::byte> bytes_of(const Tensor& tensor) { return bytes_of(tensor, 0, tensor.count()); }
 
 float widen(bf16 value) { return to_float(value); }
+float widen(f16 value) { return to_float(value); }
 float widen(float value) { return value; }
 double widen(double value) { return value; }
 void narrow_to(bf16& to, float value) { to = to_bf16(value); }
+void narrow_to(f16& to, float value) { to = to_f16(value); }
 void narrow_to(float& to, float value) { to = value; }
 void narrow_to(double& to, double value) { to = value; }
 
@@ -146,6 +148,8 @@ void HostGroup::sum_pieces(const Call& call, UnderWay& way) const {
       return reduce_elements<float>(all, call.reduce, own.count, to);
     case DType::bf16:
       return reduce_elements<bf16>(all, call.reduce, own.count, to);
+    case DType::f16:
+      return reduce_elements<f16>(all, call.reduce, own.count, to);
     case DType::f64:
       return reduce_elements<double>(all, call.reduce, own.count, to);
     default:

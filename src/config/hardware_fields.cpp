@@ -26,6 +26,16 @@ std::vector<Row<Fp8Settings>> fp8_rows() {
   };
 }
 
+std::vector<Row<LossScaleSettings>> loss_scale_rows() {
+  using S = LossScaleSettings;
+  return {
+      real("native_amp_init_scale", &S::init_scale, {1, 1e30}, "fp16: what the loss is multiplied by at first"),
+      integer("native_amp_growth_interval", &S::growth_interval, {1, 1 << 30},
+              "fp16: steps in a row without overflow before the scale is doubled"),
+      integer("hysteresis", &S::hysteresis, {1, 1 << 20}, "fp16: overflows in a row before the scale is halved"),
+  };
+}
+
 std::vector<Row<ProfileSettings>> profile_rows() {
   using S = ProfileSettings;
   return {
@@ -60,6 +70,8 @@ std::vector<Row<ModelSettings>> hardware_rows() {
   mount(
       rows, "", fp8_rows(), [](auto& s) -> auto& { return s.fp8; });
   mount(
+      rows, "", loss_scale_rows(), [](auto& s) -> auto& { return s.loss_scale; });
+  mount(
       rows, "nsys_profile.", profile_rows(), [](auto& s) -> auto& { return s.profile; });
   return rows;
 }
@@ -78,6 +90,18 @@ std::vector<Row<OptimSettings>> gradient_sync_rows() {
               {"float32", SyncType::f32},
               {"bfloat16", SyncType::bf16}},
              "type in which gradients are summed over ranks"),
+  };
+}
+
+std::vector<Row<OptimSettings>> optimizer_state_rows() {
+  using S = OptimSettings;
+  const std::vector<Choice<MomentType>> types = {
+      {"fp32", MomentType::f32}, {"bf16", MomentType::bf16}, {"null", MomentType::f32}};
+  return {
+      choice("exp_avg_dtype", &S::exp_avg_dtype, types, "type in which the running mean of the gradient is kept"),
+      choice("exp_avg_sq_dtype", &S::exp_avg_sq_dtype, types, "type in which that of the squared gradient is kept"),
+      boolean("optimizer_cpu_offload", &S::optimizer_cpu_offload,
+              "keep masters and moments in host memory, from where each update copies them bucket by bucket"),
   };
 }
 

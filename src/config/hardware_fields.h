@@ -10,5 +10,6 @@ namespace trireme {
 
 std::vector<Row<ModelSettings>> hardware_rows();
 std::vector<Row<OptimSettings>> gradient_sync_rows();
+std::vector<Row<OptimSettings>> optimizer_state_rows();
 
 }  // namespace trireme

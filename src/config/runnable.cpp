@@ -33,6 +33,12 @@ void require_backend(const Settings& settings) {
       model.pipeline_model_parallel_size > 1 && model.activations_checkpoint_granularity != RecomputeGranularity::none;
   constexpr const char* kCuda = "needs the cuda backend, and trainer.backend is another; use false";
   const Need needs[] = {
+      {"trainer.precision", settings.trainer.precision == Precision::f16 && settings.trainer.backend == BackendKind::cuda,
+       "fp16 is for CPUs; use bf16, or trainer.backend=cpu"},
+      {"model.optim.optimizer_cpu_offload", model.optim.optimizer_cpu_offload && model.peft.scheme != PeftScheme::none,
+       "the states of adapters are small; use false"},
+      {"model.optim.optimizer_cpu_offload", model.optim.optimizer_cpu_offload && model.fp8.enabled && model.fp8.params,
+       "with model.fp8_params the masters are what FP8 weights are made of; use false"},
       // With `auto` the backend is not yet known; `reference` supports everything, slowly.
       {"model.fp8", model.fp8.enabled && settings.trainer.backend == BackendKind::cpu, kCuda},
       {"model.fp8", model.fp8.enabled && model.pipeline_schedule == PipelineSchedule::zero_bubble,
@@ -98,6 +104,7 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
   const bool shares_gradients = settings.ranks() > settings.model_ranks() || model.context_parallel_size > 1;
   const bool recomputes = model.activations_checkpoint_granularity != RecomputeGranularity::none;
   const bool shares_masters = model.shards_optimizer() && shares_gradients;
+  const bool is_f16 = settings.trainer.precision == Precision::f16;
   const bool validates =
       settings.trainer.val_check_interval > 0 && (settings.trainer.limit_val_batches > 0 || settings.trainer.limit_val_share > 0);
   const bool has_adapters = model.peft.scheme == PeftScheme::lora;
@@ -105,7 +112,8 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
                        *kNoPipeline = "there is no pipeline", *kNoCopies = "no ranks share gradients",
                        *kNoFp8 = "model.fp8 is off", *kNotIndexed = "data_impl is not mmap", *kNotSft = "data_impl is not sft",
                        *kBlocks = "with model.fsdp each block is a bucket",
-                       *kAdapters = "with LoRA only gradients of adapters are summed, in fp32";
+                       *kAdapters = "with LoRA only gradients of adapters are summed, in fp32",
+                       *kNotF16 = "trainer.precision is not 16";
   // A setting, and whether there is anything it acts on. A setting at its default was not requested.
   struct Idle {
     const char* prefix;
@@ -137,6 +145,9 @@ std::vector<IdleKey> idle_settings(const Settings& settings) {
       {"model.fp8_", model.fp8.enabled, kNoFp8},
       {"model.fp8_params", !model.fp8.enabled || !shares_masters, "weights are gathered in bf16"},
       {"model.reduce_amax", model.fp8.enabled, kNoFp8},
+      {"model.native_amp_", is_f16, kNotF16},
+      {"model.hysteresis", is_f16, kNotF16},
+      {"model.optim.exp_avg_", model.peft.scheme == PeftScheme::none, "the moments of adapters are in 32 bits"},
       {"model.nsys_profile.", model.profile.enabled, "model.nsys_profile.enabled is off"},
       {"model.peft.", model.peft.scheme != PeftScheme::none, "model.peft.peft_scheme is null"},
       {"model.validation_tasks.", !model.validation_tasks.tasks.empty(), "there are no model.validation_tasks.tasks"},

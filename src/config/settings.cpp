@@ -2,6 +2,11 @@
 
 namespace trireme {
 
+const char* name_of(Precision precision) {
+  constexpr const char* kNames[] = {"32", "bf16", "16"};
+  return kNames[static_cast<size_t>(precision)];
+}
+
 int64_t ModelSettings::layers_of_stage(int64_t stages, int64_t stage) const {
   if (stages == 1) return num_layers;
   const int64_t first = num_layers_in_first_pipeline_stage, last = num_layers_in_last_pipeline_stage;

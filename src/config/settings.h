@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-enum class Precision : uint8_t { f32, bf16 };
+enum class Precision : uint8_t { f32, bf16, f16 };
 enum class Normalization : uint8_t { layernorm, layernorm1p, rmsnorm };
 enum class PositionEmbedding : uint8_t { learned_absolute, rope, none };
 enum class MlpActivation : uint8_t {
@@ -29,18 +29,20 @@ enum class AmaxAlgorithm : uint8_t { max, most_recent };
 enum class Fp8Recipe : uint8_t { delayed, tensorwise };
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, zero_bubble };
 enum class SyncType : uint8_t { f32, bf16 };
+enum class MomentType : uint8_t { f32, bf16 };
 enum class ShardingStrategy : uint8_t { full, gradients };
 enum class Optimizer : uint8_t { adamw, fused_adam, distributed_fused_adam, mcore_distributed_optim };
 enum class LearningRateSchedule : uint8_t { cosine, cosine_exp, constant };
 enum class DataImpl : uint8_t { mock, mock_legacy, text, mmap, flat, llmc, sft };  // mock_legacy: uniform random tokens
 enum class TokenizerLibrary : uint8_t { megatron, sentencepiece, huggingface };
 
-std::string name_of(DataImpl data_impl);  // as recipes have it
+std::string name_of(DataImpl data_impl);   // as recipes have it
+const char* name_of(Precision precision);  // 32, bf16 or 16
 
 struct TrainerSettings {  // trainer.*
   int64_t num_nodes = 1;
   int64_t devices = 1;
-  Precision precision = Precision::bf16;  // 32, 32-true, bf16, bf16-mixed
+  Precision precision = Precision::bf16;  // 32, 32-true, bf16, bf16-mixed, 16, 16-mixed
   int64_t max_steps = 100;
   double max_time = 0;  // seconds; written DD:HH:MM:SS; 0: no limit
   int64_t log_every_n_steps = 1;
@@ -110,6 +112,9 @@ struct OptimSettings {                // model.optim.*
   bool overlap_grad_sync = false;
   bool overlap_param_sync = false;
   SyncType grad_sync_dtype = SyncType::f32;
+  MomentType exp_avg_dtype = MomentType::f32;     // of Adam's first moment
+  MomentType exp_avg_sq_dtype = MomentType::f32;  // and of the second
+  bool optimizer_cpu_offload = false;             // masters and moments in host memory
   ScheduleSettings sched;
 
   // Whether the name is that of an optimizer whose state is sharded among the ranks with the same parameters.
@@ -180,6 +185,12 @@ struct Fp8Settings {                        // model.fp8 and model.fp8_*
   bool reduce_amax = true;
 };
 
+struct LossScaleSettings {  // model.native_amp_* and model.hysteresis, of fp16
+  double init_scale = 4294967296;
+  int64_t growth_interval = 1000;  // finite steps after which the scale is doubled
+  int64_t hysteresis = 2;          // steps that are not finite before it is halved
+};
+
 struct ProfileSettings {  // model.nsys_profile.*
   bool enabled = false;
   std::vector<std::string> trace = {"nvtx", "cuda"};
@@ -234,6 +245,7 @@ struct ModelSettings {  // model.*
   SyncType fsdp_grad_reduce_dtype = SyncType::f32;
   CudaGraph cuda_graph = CudaGraph::where_it_pays;
   Fp8Settings fp8;
+  LossScaleSettings loss_scale;
   int64_t encoder_seq_length = 2048;       // T
   int64_t max_position_embeddings = 2048;  // P
   int64_t num_layers = 12;                 // L

@@ -38,9 +38,12 @@ std::vector<Row<TrainerSettings>> trainer_rows() {
                      {"32-true", Precision::f32},
                      {"bf16", Precision::bf16},
                      {"bf16-mixed", Precision::bf16},
-                     {"bf16-true", Precision::bf16}},
-                    "type of activations and working weights; masters and optimizer state are 32-bit"),
-             {"16", "fp16", "16-mixed", "16-true"}, "fp16 with loss scaling is not supported; use bf16"),
+                     {"bf16-true", Precision::bf16},
+                     {"16", Precision::f16},
+                     {"16-mixed", Precision::f16},
+                     {"fp16", Precision::f16}},
+                    "type of activations and working weights; masters are 32-bit"),
+             {"16-true"}, "fp16 without masters is not supported; use 16-mixed"),
       integer("max_steps", &S::max_steps, {1, kMaxSteps}, "optimizer steps of the run"),
       duration("max_time", &S::max_time, "stop and save after this time"),
       integer("log_every_n_steps", &S::log_every_n_steps, {1, kMaxSteps}, "steps between records in the log files"),
@@ -145,6 +148,7 @@ std::vector<Row<OptimSettings>> optim_rows() {
       real("eps", &S::eps, kEpsilon, "added to the root of the squared gradient"),
   };
   append(rows, gradient_sync_rows());
+  append(rows, optimizer_state_rows());
   mount(
       rows, "sched.", schedule_rows(), [](auto& s) -> auto& { return s.sched; });
   return rows;

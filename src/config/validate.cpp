@@ -101,7 +101,8 @@ void validate_fp8(const Settings& settings) {
     throw UserError("model.fp8=true with model.fp8_hybrid={} and model.fp8_e4m3={}: one of the two must be true; use fp8_hybrid",
                     fp8.hybrid, fp8.e4m3);
   if (settings.trainer.precision != Precision::bf16)
-    throw UserError("model.fp8=true with trainer.precision=32: what is not FP8 must be bf16; use trainer.precision=bf16");
+    throw UserError("model.fp8=true with trainer.precision={}: what is not FP8 must be bf16; use trainer.precision=bf16",
+                    name_of(settings.trainer.precision));
   // The dimensions of every FP8 GEMM on one rank.
   const int64_t tp = model.tensor_model_parallel_size;
   const auto require = [](const std::string& what, int64_t value) {

@@ -23,12 +23,15 @@ std::span<const float> rows_of(ParameterReader& reader, const MappedTensor& tens
 
 void write_values(File& file, DType dtype, std::span<const float> values) {
   if (dtype == DType::f32) return file.write(std::as_bytes(values));
-  std::vector<bf16> narrow_values(values.size());
-  std::ranges::transform(values, narrow_values.begin(), [](float value) { return to_bf16(value); });
-  file.write(std::as_bytes(std::span(narrow_values)));
+  const auto write = [&](auto&& narrow_one) {
+    std::vector<decltype(narrow_one(0.0f))> narrow_values(values.size());
+    std::ranges::transform(values, narrow_values.begin(), narrow_one);
+    file.write(std::as_bytes(std::span(narrow_values)));
+  };
+  dtype == DType::bf16 ? write(to_bf16) : write(to_f16);
 }
 
-const char* torch_name(DType dtype) { return dtype == DType::f32 ? "float32" : "bfloat16"; }
+const char* torch_name(DType dtype) { return dtype == DType::f32 ? "float32" : dtype == DType::bf16 ? "bfloat16" : "float16"; }
 
 }  // namespace
 
@@ -44,7 +47,7 @@ HfExport::HfExport(StoredCheckpoint checkpoint, const HfExportOptions& options)
       model_(hf_model_of(read_settings(recipe_).settings)),
       dtype_(options.dtype.value_or(activation_dtype(model_.settings.trainer.precision))),
       tokenizer_(tokenizer_of(recipe_)) {
-  CHECK(dtype_ == DType::f32 || dtype_ == DType::bf16);
+  CHECK(dtype_ == DType::f32 || dtype_ == DType::bf16 || dtype_ == DType::f16);
   check_tokenizer();
   for (MappedTensor& tensor : map_tensors(model_)) {
     if (tensor.side == TensorSide::ours_only) continue;

@@ -42,16 +42,6 @@ void for_each_element(const File& file, int64_t begin, int64_t count, Use&& use)
 
 }  // namespace
 
-float widen_f16(uint16_t bits) {
-  const uint32_t sign = uint32_t{bits} >> 15 << 31, exponent = (uint32_t{bits} >> 10) & 31, mantissa = bits & 1023u;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
-}
-
 HfFiles::HfFiles(const fs::path& named) : folder_(fs::is_directory(named) ? named : named.parent_path()) {
   if (!fs::exists(named)) throw UserError("{} is not there; name the folder of a model or its safetensors file", named.string());
   if (folder_.empty()) folder_ = ".";
@@ -114,7 +104,7 @@ void HfFiles::read(const Place& place, std::span<float> to) {
   else if (type == "BF16")
     each(uint16_t{}, [](uint16_t bits) { return to_float(bf16{bits}); });
   else if (type == "F16")
-    each(uint16_t{}, widen_f16);
+    each(uint16_t{}, [](uint16_t bits) { return to_float(f16{bits}); });
   else
     throw UserError("{}: tensor {} is {}; weights are read as F32, BF16 or F16", place.file.string(), json_excerpt(tensor.name),
                     type);

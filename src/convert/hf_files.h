@@ -40,7 +40,4 @@ class HfFiles {
   std::map<std::string, Place> tensors_;
 };
 
-// Converts an f16 number (1 sign, 5 exponent, 10 mantissa bits) exactly to f32.
-float widen_f16(uint16_t bits);
-
 }  // namespace trireme

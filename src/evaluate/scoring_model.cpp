@@ -42,7 +42,7 @@ ScoringModel::ScoringModel(const ModelSource& source, const Settings& settings, 
       ranks_per_device_(own_machine_->ranks_per_device()),
       shard_(shard_of(mesh_)),
       layout_(FlatLayout::of(settings_.model, shard_)),
-      dtype_(activation_dtype(settings.trainer.precision)) {
+      dtype_(inference_dtype(settings.trainer.precision, backend_.has_f16())) {
   const int64_t word = size_of(DType::f32) + (dtype_ == DType::f32 ? 0 : size_of(dtype_));
   require_memory({{"parameters", layout_.count * word}}, memory());
   load(source);

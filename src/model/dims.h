@@ -85,6 +85,12 @@ inline Dims dims_of(const ModelSettings& model, int64_t batch, int64_t time, con
 
 inline bool is_gated(MlpActivation activation) { return activation == MlpActivation::swiglu; }
 
-inline DType activation_dtype(Precision precision) { return precision == Precision::bf16 ? DType::bf16 : DType::f32; }
+inline DType activation_dtype(Precision precision) {
+  return precision == Precision::f32 ? DType::f32 : precision == Precision::bf16 ? DType::bf16 : DType::f16;
+}
+// Of a model that is only read: bf16 where the backend has no f16.
+inline DType inference_dtype(Precision precision, bool has_f16) {
+  return precision == Precision::f16 && !has_f16 ? DType::bf16 : activation_dtype(precision);
+}
 
 }  // namespace trireme

@@ -90,7 +90,8 @@ double CollectiveTimes::seconds(double bytes) const {
 
 std::string format_of(const Settings& settings) {
   if (settings.model.fp8.enabled) return "fp8";
-  return settings.trainer.precision == Precision::f32 ? "f32" : "bf16";
+  constexpr const char* kFormats[] = {"f32", "bf16", "fp16"};
+  return kFormats[static_cast<size_t>(settings.trainer.precision)];
 }
 
 const MeasuredOps* MeasuredMachine::ops_of(const Settings& settings) const {

@@ -29,7 +29,7 @@ PlanCall call_of(const Op& op) {
     call.rows = op.q.packed.shape()[1], call.columns = op.key_length, call.depth = op.q.packed.shape()[3];
     call.batches = op.q.packed.shape()[0] * op.q.count;
   } else if constexpr (std::is_same_v<Op, AdamW> || std::is_same_v<Op, SquaredNorms> || std::is_same_v<Op, ApplyClip> ||
-                       std::is_same_v<Op, UpdateScales>) {
+                       std::is_same_v<Op, ScaleLoss> || std::is_same_v<Op, UpdateLossScale> || std::is_same_v<Op, UpdateScales>) {
     call.kind = CallKind::optimizer;
   }
   if constexpr (requires { op.dropout; })

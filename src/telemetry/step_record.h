@@ -31,6 +31,7 @@ struct StepRecord {
   double data_wait_seconds = 0;            // part of step_seconds spent waiting for batches
   std::optional<double> backward_seconds;  // host time in backward; on a GPU, which runs asynchronously, the time to enqueue it
 
+  std::optional<double> loss_scale;       // of this step, in fp16
   bool skipped = false;                   // a value was not finite, so the parameters did not change
   std::string nonfinite_where;            // "grad of blocks.1.mlp.up.weight is NaN"; empty if not skipped
   std::optional<double> validation_loss;  // of the validation directly before this step

@@ -31,6 +31,7 @@ void append_flags(std::string& out, const StepRecord& record, Colour colour) {
     append(kRed, "SKIPPED");
     out += ' ';
     out += record.nonfinite_where;
+    if (record.loss_scale) out += fmt::format(" with loss scale {:g}", *record.loss_scale);
   }
   if (record.loss_outlier_sigma) append(kYellow, fmt::format("loss {:+.1f} sigma", *record.loss_outlier_sigma));
   if (record.grad_outlier_sigma) append(kYellow, fmt::format("grad {:+.1f} sigma", *record.grad_outlier_sigma));

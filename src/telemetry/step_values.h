@@ -17,6 +17,7 @@ template <class Add>
 void visit_step_values(const StepRecord& record, StepTiming timing, const Add& add) {
   const auto real = [&](const char* name, double value) { add(name, value, NumberKind::real); };
   const auto count = [&](const char* name, int64_t value, NumberKind kind) { add(name, static_cast<double>(value), kind); };
+  if (record.loss_scale) real("loss_scale", *record.loss_scale);
   real("reduced_train_loss", record.loss);
   real("lr", record.learning_rate);
   count("global_step", record.step, NumberKind::counter);

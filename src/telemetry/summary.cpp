@@ -39,6 +39,7 @@ void SummarySink::step(const StepRecord& record) {
   summary_.consumed_samples = record.consumed_samples;
   summary_.tokens += record.tokens;
   if (!record.skipped) summary_.final_loss = record.loss;
+  summary_.loss_scale = record.loss_scale;
 
   if (const std::optional<LeftOut> reason = record.left_out()) {
     summary_.left_out[static_cast<size_t>(*reason)] += 1;

@@ -63,6 +63,7 @@ struct Summary {
   int64_t tokens = 0;
   double wall_seconds = 0;
   std::optional<double> final_loss;             // of the last step that was not skipped
+  std::optional<double> loss_scale;             // of the last step, in fp16
   std::optional<ValidationRecord> validation;   // the last validation
   std::optional<TaskScoresRecord> task_scores;  // the last ones
 

@@ -28,6 +28,7 @@ std::string result_text(const Summary& summary) {
                                  format_duration(summary.wall_seconds));
   if (summary.steps_done > summary.steps) text += fmt::format(" ({} steps since the run began)", summary.steps_done);
   if (summary.final_loss) text += fmt::format("; loss {:.4f}", *summary.final_loss);
+  if (summary.loss_scale) text += fmt::format(" with loss scale {:g}", *summary.loss_scale);
   if (summary.validation) {
     text += fmt::format(", validation {:.4f} after step {}", summary.validation->loss, summary.validation->steps_done);
   }
@@ -137,6 +138,7 @@ nlohmann::ordered_json Summary::json() const {
   json["tokens"] = tokens;
   json["wall_seconds"] = wall_seconds;
   json["final_loss"] = final_loss ? nlohmann::ordered_json(*final_loss) : nullptr;
+  if (loss_scale) json["loss_scale"] = *loss_scale;
   json["validation_loss"] = validation ? nlohmann::ordered_json(validation->loss) : nullptr;
   json["validation_steps_done"] = validation ? nlohmann::ordered_json(validation->steps_done) : nullptr;
   json["task_scores"] = task_scores ? json_of(*task_scores) : nlohmann::ordered_json(nullptr);

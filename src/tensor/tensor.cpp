@@ -10,6 +10,7 @@ int64_t size_of(DType dtype) {
     case DType::i32:
       return 4;
     case DType::bf16:
+    case DType::f16:
       return 2;
     case DType::f64:
     case DType::i64:
@@ -40,6 +41,8 @@ const char* name_of(DType dtype) {
       return "f8e4m3";
     case DType::f8e5m2:
       return "f8e5m2";
+    case DType::f16:
+      return "f16";
   }
   return "unknown";
 }

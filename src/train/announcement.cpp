@@ -15,6 +15,7 @@ namespace {
 
 const char* precision_text(const Settings& settings) {
   if (settings.trainer.precision == Precision::f32) return "f32";
+  if (settings.trainer.precision == Precision::f16) return "fp16 with f32 masters and loss scaling";
   return settings.model.fp8.enabled ? "FP8 linear layers in bf16 blocks with f32 masters" : "bf16 with f32 masters";
 }
 
@@ -29,6 +30,18 @@ std::string data_text(const RunSetup& setup) {
                                              count(taken), taken / there);
   return fmt::format("{}: {}; {} ahead of the step", name_of(setup.model.data.data_impl), what,
                      counted(static_cast<double>(threads), "thread"));
+}
+
+// Where masters and moments are and in which types, where that is not the usual way; else nothing.
+std::string optimizer_text(const RunSetup& setup) {
+  const OptimSettings& optim = setup.model.optim;
+  const auto name = [](MomentType type) { return type == MomentType::bf16 ? "bf16" : "f32"; };
+  std::string text;
+  if (moment_bytes(optim) < 2 * size_of(DType::f32))
+    text = fmt::format("first moment {}, second moment {}", name(optim.exp_avg_dtype), name(optim.exp_avg_sq_dtype));
+  if (const int64_t bytes = setup.plan.arenas.host_states.peak(); bytes > 0)
+    text += fmt::format("{}{} of states in host memory, copied bucket by bucket", text.empty() ? "" : "; ", format_bytes(bytes));
+  return text;
 }
 
 // The mesh, and what each rank holds of the model and where.
@@ -78,6 +91,7 @@ void announce(const RunSetup& setup, RunLogs& logs) {
   logs.say(layout_lines(setup));
   if (setup.mesh.size() > 1) logs.say("overlap " + overlaps_text(setup.settings));
   if (const std::string text = setup.machine.communication_text(); !text.empty()) logs.say("comm    " + text);
+  if (const std::string text = optimizer_text(setup); !text.empty()) logs.say("optim   " + text);
   logs.say(memory_table(setup.plan, setup.other_memory));
   logs.say("rates   " + setup.rates.description());
   if (setup.prediction) logs.say("plan    " + setup.prediction->text());

@@ -32,15 +32,19 @@ int64_t most_micro_batches(const ModelSettings& model, const Mesh& mesh) {
 }  // namespace
 
 Arenas Arenas::measuring() {
-  return {Arena("parameters"), Arena("gradients"), Arena("masters"), Arena("states"), Arena("activations"), Arena("scratch")};
+  return {Arena("parameters"),  Arena("gradients"),   Arena("masters"), Arena("states"),
+          Arena("host states"), Arena("activations"), Arena("scratch")};
 }
 
 Arenas Arenas::like(const Arenas& measured, BackendMemory& memory) {
   const auto real = [&](const Arena& arena) {
     return Arena(arena.name(), arena.peak(), [&](int64_t bytes) { return memory.allocate(bytes); });
   };
-  return {real(measured.parameters), real(measured.gradients),   real(measured.masters),
-          real(measured.states),     real(measured.activations), real(measured.scratch)};
+  const auto on_host = [&](const Arena& arena) {
+    return Arena(arena.name(), arena.peak(), [&](int64_t bytes) { return bytes > 0 ? memory.allocate_host(bytes) : Memory{}; });
+  };
+  return {real(measured.parameters),     real(measured.gradients),   real(measured.masters), real(measured.states),
+          on_host(measured.host_states), real(measured.activations), real(measured.scratch)};
 }
 
 Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Arenas& arenas, StepMemory& memory)
@@ -54,10 +58,12 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   const ModelSettings& model = settings_.model;
   const DType dtype = activation_dtype(settings_.precision);
   weights_.emplace(layout_, model, backend, arenas.parameters.take({layout_.weights.count}, dtype), mesh.dp_cp.get());
-  if (dtype != DType::f32) masters_ = arenas.masters.take({layout_.state_count}, DType::f32);
+  if (dtype != DType::f32)
+    states_.master =
+        (model.optim.optimizer_cpu_offload ? arenas.host_states : arenas.masters).take({layout_.state_count}, DType::f32);
   if (model.fp8.enabled) {
     fp8_.emplace(model, layout_.shard, arenas.states);
-    weights_->add_fp8_copies(model, *fp8_, arenas.parameters, masters_);
+    weights_->add_fp8_copies(model, *fp8_, arenas.parameters, states_.master);
   }
   const Tensor gradients = arenas.gradients.take({layout_.gradients.count}, DType::f32);
   const bool has_adapters = model.peft.scheme == PeftScheme::lora;
@@ -73,8 +79,7 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
     lora_.emplace(settings_.model, layout_, backend, mesh, master_of, arenas.states);
     grads_->hand_over([this](int64_t layer) { lora_->add_gradients(layer, grads_->views()); });
   } else {
-    first_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
-    second_moment_ = arenas.states.take({layout_.state_count}, DType::f32);
+    add_moments(arenas);
   }
   scalars_ = arenas.states.take({kStepScalars}, DType::f64);
   if (lora_)
@@ -85,6 +90,17 @@ Engine::Engine(EngineSettings settings, Backend& backend, const Mesh& mesh, Aren
   add_results();
   for (const Bucket& bucket : layout_.buckets) ranges_.push_back(ranges_of(bucket));
   add_chunks(arenas);
+}
+
+void Engine::add_moments(Arenas& arenas) {
+  const OptimSettings& optim = settings_.model.optim;
+  const auto take = [&](MomentType type) {
+    return (optim.optimizer_cpu_offload ? arenas.host_states : arenas.states)
+        .take({layout_.state_count}, type == MomentType::bf16 ? DType::bf16 : DType::f32);
+  };
+  states_.first_moment = take(optim.exp_avg_dtype);
+  states_.second_moment = take(optim.exp_avg_sq_dtype);
+  if (optim.optimizer_cpu_offload) host_states_.emplace(layout_, states_, backend_, arenas.states);
 }
 
 void Engine::add_results() {
@@ -162,7 +178,7 @@ Engine::BucketRanges Engine::ranges_of(const Bucket& bucket) const {
 }
 
 Tensor Engine::master(const Bucket& bucket) const {
-  if (masters_) return masters_.rows(bucket.state, bucket.own.count);
+  if (states_.master) return states_.master.rows(bucket.state, bucket.own.count);
   return weights_->own(layout_.index_of(bucket));
 }
 
@@ -170,17 +186,45 @@ Tensor Engine::master(const Bucket& bucket, const OwnedPart& part) const {
   return master(bucket).rows(part.state - bucket.state, part.count);
 }
 
+Tensor Engine::loss_scale() const {
+  static_assert(static_cast<int>(StepScalar::patience) == static_cast<int>(StepScalar::loss_scale) + 2);
+  return scales_loss() ? scalars_.rows(static_cast<int64_t>(StepScalar::loss_scale), 3) : Tensor{};
+}
+
+// The states of a bucket where ops can work on them. Those in host memory must be released after that.
+OptimizerStates Engine::acquire_states(size_t index) {
+  const Bucket& bucket = layout_.buckets[index];
+  if (host_states_) return host_states_->acquire(index);
+  return states_.rows(bucket.state, bucket.own.count);
+}
+
+void Engine::initialise_bucket(size_t index) {
+  const Bucket& bucket = layout_.buckets[index];
+  if (!host_states_) return initialise(layout_, bucket, settings_.model.seed, backend_, master(bucket));
+  const OptimizerStates states = host_states_->acquire_unread(index);
+  initialise(layout_, bucket, settings_.model.seed, backend_, states.master ? states.master : weights_->own(index));
+  backend_.run(kCompute, Fill{.value = 0, .out = states.first_moment});
+  backend_.run(kCompute, Fill{.value = 0, .out = states.second_moment});
+  host_states_->release(index, HostStates::Written::yes);
+}
+
 void Engine::initialise_weights() {
-  for (const Bucket& bucket : layout_.buckets) initialise(layout_, bucket, settings_.model.seed, backend_, master(bucket));
+  for (size_t i = 0; i < layout_.buckets.size(); ++i) initialise_bucket(i);
   if (lora_) {
     lora_->initialise();
     lora_->adopt_base();
-  } else {
-    backend_.run(kCompute, Fill{.value = 0, .out = first_moment_});
-    backend_.run(kCompute, Fill{.value = 0, .out = second_moment_});
+  } else if (!host_states_) {
+    backend_.run(kCompute, Fill{.value = 0, .out = states_.first_moment});
+    backend_.run(kCompute, Fill{.value = 0, .out = states_.second_moment});
   }
   if (fp8_) fp8_->clear(backend_);
+  const LossScaleSettings& scaling = settings_.model.loss_scale;
+  host_scalars_ = {};
+  host_scalars_[static_cast<size_t>(StepScalar::loss_scale)] = scales_loss() ? scaling.init_scale : 1;
+  host_scalars_[static_cast<size_t>(StepScalar::patience)] = static_cast<double>(scaling.hysteresis);
+  backend_.upload(kCompute, host_scalars_.data(), scalars_);
   restore_updates(0);
+  if (host_states_) host_states_->synchronize();
 }
 
 void Engine::read_scalars() {
@@ -194,15 +238,22 @@ int64_t Engine::updates() {
 }
 
 void Engine::restore_updates(int64_t updates) {
-  host_scalars_ = {};
+  read_scalars();  // the loss scale may have been loaded
   host_scalars_[static_cast<size_t>(StepScalar::updates)] = static_cast<double>(updates);
   backend_.upload(kCompute, host_scalars_.data(), scalars_);
   has_scales_ = updates > 0;
   if (lora_) lora_->merge();
   for (size_t i = 0; i < layout_.buckets.size(); ++i) {
-    if (masters_) weights_->set(i, master(layout_.buckets[i]));
+    if (states_.master) set_weights(i);
     weights_->gather(i);
   }
+}
+
+// From their masters.
+void Engine::set_weights(size_t index) {
+  if (!host_states_) return weights_->set(index, master(layout_.buckets[index]));
+  weights_->set(index, host_states_->acquire(index).master);
+  host_states_->release(index, HostStates::Written::no);
 }
 
 void Engine::forget_scales() {
@@ -215,6 +266,7 @@ void Engine::begin(const StepInput& input) {
   host_scalars_[0] = input.learning_rate;
   host_scalars_[1] = input.targets > 0 ? 1.0 / static_cast<double>(input.targets) : 0;
   backend_.upload(kCompute, host_scalars_.data(), scalars_.rows(0, 2));
+  if (scales_loss()) backend_.run(kCompute, ScaleLoss{.scalars = scalars_});
   backend_.run(kCompute, Fill{.value = 0, .out = scalars_.rows(static_cast<int64_t>(StepScalar::loss_sum), 1)});
 }
 
@@ -233,19 +285,28 @@ void Engine::share_loss() {
 
 void Engine::update(size_t index) {
   const OptimSettings& optim = settings_.model.optim;
-  const Bucket& bucket = layout_.buckets[index];
+  const OptimizerStates states = acquire_states(index);
+  if (host_states_ && index > 0) host_states_->prefetch(index - 1);
+  const Tensor master = states.master ? states.master : weights_->own(index);
   backend_.run(kCompute, AdamW{.ranges = ranges_[index].decays,
                                .beta1 = optim.beta1,
                                .beta2 = optim.beta2,
                                .epsilon = optim.eps,
                                .grads = grads_->own(index),
                                .scalars = scalars_,
-                               .master = master(bucket),
-                               .m = first_moment_.rows(bucket.state, bucket.own.count),
-                               .v = second_moment_.rows(bucket.state, bucket.own.count),
-                               .weights = weights_->updated(index, master(bucket))});
-  weights_->set_updated(index, master(bucket));
+                               .master = master,
+                               .m = states.first_moment,
+                               .v = states.second_moment,
+                               .weights = weights_->updated(index, master)});
+  weights_->set_updated(index, master);
+  if (host_states_) host_states_->release(index, HostStates::Written::yes);
   weights_->gather(index);
+}
+
+// The states of the buckets that are updated first come while the last micro-batch computes: after its tokens in the copy stream.
+void Engine::prefetch_states() {
+  const size_t buckets = layout_.buckets.size();
+  for (size_t i = buckets; i-- > 0 && i + 2 >= buckets;) host_states_->prefetch(i);
 }
 
 // Writes the sums of squares of this rank's gradients, once those are summed.
@@ -263,7 +324,7 @@ void Engine::measure_gradients() {
 // Makes the weights of a bucket from masters that changed.
 void Engine::renew(size_t index) {
   if (!lora_->changes(layout_.buckets[index])) return;
-  if (masters_) weights_->set(index, master(layout_.buckets[index]));
+  if (states_.master) set_weights(index);
   weights_->gather(index);
 }
 
@@ -290,11 +351,16 @@ void Engine::start_step(const StepInput& input) {
     clear();
   if (fp8_) fp8_->begin_step(backend_);
   run(pipeline(input.micro_batches), input);
+  if (host_states_) prefetch_states();
   grads_->finished_step();
   if (fp8_) fp8_->update(backend_, mesh_);
   has_scales_ = true;
   optimizer_step();
   fetch_results(input.targets);
+  if (!scales_loss()) return;
+  const LossScaleSettings& scaling = settings_.model.loss_scale;
+  backend_.run(kCompute, UpdateLossScale{
+                             .growth_interval = scaling.growth_interval, .hysteresis = scaling.hysteresis, .scalars = scalars_});
 }
 
 double Engine::evaluate(const StepInput& input) {
@@ -321,11 +387,13 @@ StepResult Engine::finish_step() {
   CHECK(steps_finished_ < steps_started_);
   const Results& results = results_[steps_finished_++ % kStepsAhead];
   backend_.synchronize(results.arrived);
+  if (host_states_ && steps_finished_ == steps_started_) host_states_->synchronize();
   backend_.read_times();
   const auto value = [&](StepScalar slot) { return results.scalars[static_cast<size_t>(slot)]; };
   StepResult result;
   result.loss = value(StepScalar::loss_sum) / static_cast<double>(results.targets);
   result.grad_norm = value(StepScalar::grad_norm);
+  result.loss_scale = value(StepScalar::loss_scale);
   result.finite = value(StepScalar::finite) != 0;
   result.done_at = results.done_at;
   result.backward_seconds = results.backward_seconds;

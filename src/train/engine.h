@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "model/gpt.h"
+#include "train/host_states.h"
 #include "train/lifetimes.h"
 #include "train/lora.h"
 #include "train/pipeline_p2p.h"
@@ -16,6 +17,7 @@ namespace trireme {
 // One arena per kind of memory that is in use throughout a run. The rest is the step's: placement.h.
 struct Arenas {
   Arena parameters, gradients, masters, states;
+  Arena host_states;  // masters and moments in host memory
   Arena activations;  // micro-batches on the device
   Arena scratch;      // buffers of the streams and gradients sent between stages
 
@@ -40,6 +42,7 @@ struct StepInput {
 struct StepResult {
   double loss = 0;              // mean over the unmasked targets of the global batch
   double grad_norm = 0;         // before clipping
+  double loss_scale = 1;        // of this step
   bool finite = true;           // if not, the update was skipped
   std::string nonfinite;        // what is not finite: the first parameter with such a gradient, or the loss
   double done_at = 0;           // when the device finished the step, in seconds of system_clock()
@@ -80,10 +83,15 @@ class Engine {
   const Slots& slots() const { return slots_; }  // of each ring
   // The parts that this rank owns: those that layout() names.
   const Fp8State* fp8() const { return fp8_ ? &*fp8_ : nullptr; }
-  Tensor first_moment() const { return first_moment_; }
-  Tensor second_moment() const { return second_moment_; }
+  Tensor first_moment() const { return states_.first_moment; }
+  Tensor second_moment() const { return states_.second_moment; }
   Tensor master(const Bucket& bucket) const;
   Tensor master(const Bucket& bucket, const OwnedPart& part) const;
+  // Whose memory masters and moments are in; null: the host's, which is current while no step is unread.
+  Backend* master_backend() const { return host_states_ && states_.master ? nullptr : &backend_; }
+  Backend* moment_backend() const { return host_states_ ? nullptr : &backend_; }
+  // The scale of the loss and its counters, in fp16; else absent.
+  Tensor loss_scale() const;
   LoraAdapters* lora() { return lora_ ? &*lora_ : nullptr; }  // null where all weights are trained
   const LoraAdapters* lora() const { return lora_ ? &*lora_ : nullptr; }
   int64_t updates();                      // optimizer updates made
@@ -107,6 +115,12 @@ class Engine {
   };
 
   BucketRanges ranges_of(const Bucket& bucket) const;
+  void add_moments(Arenas& arenas);
+  OptimizerStates acquire_states(size_t index);
+  bool scales_loss() const { return settings_.precision == Precision::f16; }
+  void initialise_bucket(size_t index);
+  void set_weights(size_t index);
+  void prefetch_states();
   void add_results();
   void add_chunks(Arenas& arenas);
   void run(const Pipeline& pipeline, const StepInput& input);
@@ -138,8 +152,8 @@ class Engine {
   FlatLayout layout_;
   std::optional<Fp8State> fp8_;
   std::optional<Weights> weights_;
-  Tensor masters_;                       // [layout_.state_count] f32; absent in f32, where the weights are their own masters
-  Tensor first_moment_, second_moment_;  // [layout_.state_count] f32
+  OptimizerStates states_;  // [layout_.state_count]; no masters in f32, no moments with LoRA
+  std::optional<HostStates> host_states_;
   std::optional<Grads> grads_;
   std::optional<LoraAdapters> lora_;
   Wgrad wgrad_ = Wgrad::with_dgrad;

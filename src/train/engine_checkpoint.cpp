@@ -40,7 +40,7 @@ bool has_use(const FlatLayout& layout, const OwnedPart& part, CheckpointUse use)
   return use == CheckpointUse::load || counts(layout.table[part.row], layout.shard);
 }
 
-void add_parts(const Engine& engine, CheckpointUse use, const std::string& prefix, const ValuesOf& values_of,
+void add_parts(const Engine& engine, CheckpointUse use, const std::string& prefix, Backend* backend, const ValuesOf& values_of,
                std::vector<CheckpointTensor>& to) {
   const FlatLayout& layout = engine.layout();
   for (const Bucket& bucket : layout.buckets)
@@ -49,13 +49,14 @@ void add_parts(const Engine& engine, CheckpointUse use, const std::string& prefi
       const ParameterRow& row = layout.table[part.row];
       const TensorSlice slice =
           TensorSlice::rectangle(row.shape, part.piece.offset, part.piece.extent).part(part.begin, part.count);
-      to.push_back({prefix + row.name, slice, values_of(bucket, part).reshaped(slice.shape()), &engine.backend()});
+      to.push_back({prefix + row.name, slice, values_of(bucket, part).reshaped(slice.shape()), backend});
     }
 }
 
 void add_masters(const Engine& engine, CheckpointUse use, std::vector<CheckpointTensor>& to) {
   add_parts(
-      engine, use, "", [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); }, to);
+      engine, use, "", engine.master_backend(),
+      [&](const Bucket& bucket, const OwnedPart& part) { return engine.master(bucket, part); }, to);
 }
 
 }  // namespace
@@ -71,7 +72,8 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
   add_masters(engine, use, tensors);
   const auto add = [&](const std::string& prefix, Tensor state) {
     add_parts(
-        engine, use, prefix, [&](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); }, tensors);
+        engine, use, prefix, engine.moment_backend(),
+        [&](const Bucket&, const OwnedPart& part) { return state.rows(part.state, part.count); }, tensors);
   };
   const RankShard& shard = engine.layout().shard;
   const bool first_of_stage = shard.tp_rank == 0 && shard.dp_rank == 0 && shard.copy == 0;  // the others have the same
@@ -85,6 +87,8 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Engine& engine, Checkpoin
   if (engine.fp8() != nullptr && (use == CheckpointUse::load || first_of_stage))
     for (const Fp8State::Row& row : engine.fp8()->rows())
       tensors.push_back({row.name, TensorSlice::whole(row.values.shape), row.values, &engine.backend()});
+  if (const Tensor scale = engine.loss_scale(); scale && (use == CheckpointUse::load || (first_of_stage && shard.pp_rank == 0)))
+    tensors.push_back({kLossScale, TensorSlice::whole(scale.shape), scale, &engine.backend()});
   return tensors;
 }
 
@@ -92,7 +96,9 @@ ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector
   std::map<std::string, Shape> stored;
   for (const StoredShard& shard : manifest.shards)
     for (const StoredTensor& tensor : shard.tensors)
-      if (tensor.name.starts_with(kScales)) stored.emplace(tensor.name, tensor.slice.global);
+      if (tensor.name.starts_with(kScales) || tensor.name == kLossScale) stored.emplace(tensor.name, tensor.slice.global);
+  if (!stored.contains(kLossScale))
+    std::erase_if(wanted, [](const CheckpointTensor& tensor) { return tensor.name == kLossScale; });
   const auto is_scale = [](const CheckpointTensor& tensor) { return tensor.name.starts_with(kScales); };
   const auto is_there = [&](const CheckpointTensor& tensor) {
     const auto at = stored.find(tensor.name);
@@ -104,13 +110,13 @@ ScalesFound keep_scales_if_there(const CheckpointManifest& manifest, std::vector
 }
 
 bool is_made_from_adapters(const std::string& name) {
-  return name.find(kAdapters) == std::string::npos && !name.starts_with(kScales);
+  return name.find(kAdapters) == std::string::npos && !name.starts_with(kScales) && name != kLossScale;
 }
 
 int64_t saved_bytes(const Engine& engine) {
   int64_t bytes = 0;
   for (const CheckpointTensor& tensor : checkpoint_tensors(engine, CheckpointUse::save))
-    if (!tensor.name.starts_with(kScales)) bytes += tensor.tensor.bytes();
+    if (!tensor.name.starts_with(kScales) && tensor.name != kLossScale) bytes += tensor.tensor.bytes();
   return bytes;
 }
 
@@ -162,7 +168,7 @@ void require_same_parameters(const StoredCheckpoint& checkpoint, const ModelSett
   }
   for (const auto& [name, shape] : stored)
     if (!name.starts_with("first_moment.") && !name.starts_with("second_moment.") && !name.starts_with(kScales) &&
-        !name.starts_with(kAdapters))
+        !name.starts_with(kAdapters) && name != kLossScale)
       return refuse(fmt::format("has {}, which this model has not", name));
 }
 

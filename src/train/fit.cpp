@@ -6,7 +6,8 @@
 #include "base/process.h"
 #include "base/units.h"
 #include "comm/control.h"
-#include "tensor/dtype.h"
+#include "model/dims.h"
+#include "train/host_states.h"
 #include "train/run_size.h"
 
 namespace trireme {
@@ -20,10 +21,15 @@ bool is_short(int64_t needed, const Resources& there) { return there.memory > 0 
 
 const char* memory_name(const Resources& there) { return there.host_memory ? "GPU memory" : "memory"; }
 
+// What is in the host's memory: without a GPU everything is.
+bool is_short_on_host(const StateBytes& state, int64_t copy, const Resources& there) {
+  if (there.host_memory) return *there.host_memory > 0 && state.offloaded + copy > *there.host_memory;
+  return is_short(state.training + state.offloaded + copy, there);
+}
+
 // Checkpoints are saved from a copy in the host's memory.
 bool is_short_for_copy(const StateBytes& state, const Resources& there) {
-  if (there.host_memory) return *there.host_memory > 0 && state.checkpoint_copy > *there.host_memory;
-  return is_short(state.training + state.checkpoint_copy, there);
+  return is_short_on_host(state, state.checkpoint_copy, there);
 }
 
 // The overrides that turn a recipe for many ranks into one for a single rank.
@@ -72,11 +78,14 @@ Resources resources_of(const Backend& backend, const Resources& host, int ranks_
 }
 
 StateBytes state_bytes(const Settings& settings, int64_t parameters) {
-  const int64_t word = size_of(DType::f32);
-  const int64_t gradient = word, master_and_moments = 3 * word;
-  const int64_t working_copy = settings.trainer.precision == Precision::f32 ? 0 : size_of(DType::bf16);
-  return {.training = parameters * (working_copy + gradient + master_and_moments),
-          .checkpoint_copy = settings.exp_manager.create_checkpoint_callback ? parameters * master_and_moments : 0};
+  const OptimSettings& optim = settings.model.optim;
+  const int64_t gradient = size_of(DType::f32), master = size_of(DType::f32), moments = moment_bytes(optim);
+  const bool has_masters = settings.trainer.precision != Precision::f32;  // else the weights are their own
+  const int64_t weights = has_masters ? size_of(activation_dtype(settings.trainer.precision)) : master;
+  const int64_t states = (has_masters ? master : 0) + moments;
+  return {.training = parameters * (weights + gradient + (optim.optimizer_cpu_offload ? 0 : states)),
+          .offloaded = optim.optimizer_cpu_offload ? parameters * states : 0,
+          .checkpoint_copy = settings.exp_manager.create_checkpoint_callback ? parameters * (master + moments) : 0};
 }
 
 void require_fit(const Settings& settings, const Resources& there) {
@@ -88,9 +97,13 @@ void require_fit(const Settings& settings, const Resources& there) {
     throw DoesNotFit("{} of {} parameters take {}, and {} of {} are free here; {}, or use fewer model.num_layers", kState,
                      format_count(static_cast<double>(parameters)), format_bytes(state.training), format_bytes(there.memory),
                      memory_name(there), kSmaller);
+  if (is_short_on_host(state, 0, there))
+    throw DoesNotFit("{} take {} in host memory and {} beside it, and {} of memory are free here; {}", kState,
+                     format_bytes(state.offloaded), format_bytes(state.training),
+                     format_bytes(there.host_memory.value_or(there.memory)), kSmaller);
   if (is_short_for_copy(state, there))
     throw DoesNotFit("{} take {} and the copy that checkpoints are saved from {}, and {} of memory are free here; use {}", kState,
-                     format_bytes(state.training), format_bytes(state.checkpoint_copy),
+                     format_bytes(state.training + state.offloaded), format_bytes(state.checkpoint_copy),
                      format_bytes(there.host_memory.value_or(there.memory)), kNoCheckpoints);
 }
 
@@ -108,8 +121,12 @@ void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, co
         format_bytes(needed), fmt::join(parts, ", "), format_bytes(there.memory), memory_name(there));
 }
 
-void require_device(const ModelSettings& model, const Backend& backend) {
+void require_device(const Settings& settings, const Backend& backend) {
+  const ModelSettings& model = settings.model;
   const bool is_gpu = !backend.device_name().empty();
+  if (settings.trainer.precision == Precision::f16 && !backend.has_f16())
+    throw DoesNotFit("trainer.precision=16: fp16 is for CPUs, and this run is on {}; use bf16, or trainer.backend=cpu",
+                     backend.description());
   if (model.fp8.enabled && !backend.has_fp8())
     throw DoesNotFit("model.fp8=true needs a GPU with FP8, Hopper or later, and this run is on {}; use false",
                      backend.description());

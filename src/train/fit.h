@@ -33,7 +33,8 @@ Resources resources_of(const Backend& backend, const Resources& host, int ranks_
 
 // What a run keeps for its parameters.
 struct StateBytes {
-  int64_t training = 0;         // weights, gradients, masters and Adam's two moments
+  int64_t training = 0;         // weights, gradients, masters and Adam's two moments, where the model is
+  int64_t offloaded = 0;        // masters and moments in host memory
   int64_t checkpoint_copy = 0;  // the copy that a checkpoint is saved from while training continues; 0: no checkpoints
 };
 
@@ -46,7 +47,7 @@ void require_fit(const Settings& settings, const Resources& there);
 // The same for everything a rank allocates, activations included: a row for each kind of memory.
 void require_memory(const std::vector<std::pair<std::string, int64_t>>& rows, const Resources& there);
 
-// Throws a UserError if the model needs a GPU that the backend is not, or something that a GPU does not do.
-void require_device(const ModelSettings& model, const Backend& backend);
+// Throws a UserError if the run needs a GPU that the backend is not, or something that a GPU does not do.
+void require_device(const Settings& settings, const Backend& backend);
 
 }  // namespace trireme

@@ -19,7 +19,7 @@ Settings without_fp8(Settings settings) {
 
 LoadedModel::LoadedModel(const StoredCheckpoint& checkpoint, const Settings& settings, int64_t capacity)
     : settings_(without_fp8(settings)), backend_(make_backend(settings.trainer)), layout_(FlatLayout::of(settings_.model)) {
-  const DType dtype = activation_dtype(settings.trainer.precision);
+  const DType dtype = inference_dtype(settings.trainer.precision, backend_->has_f16());
   measure(dtype, capacity);
   const Tensor masters = allocate(parameters_, "parameters", layout_.count * 4).take({layout_.count}, DType::f32);
   backend_->run(kCompute, Fill{.value = 0, .out = masters});

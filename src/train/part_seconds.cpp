@@ -39,7 +39,8 @@ class Timeline {
 };
 
 bool is_of_optimizer(const TracedCall& call) {
-  constexpr std::array<std::string_view, 4> kOps{"adamw", "squared_norms", "apply_clip", "update_scales"};
+  constexpr std::array<std::string_view, 6> kOps{"adamw",      "squared_norms",     "apply_clip",
+                                                 "scale_loss", "update_loss_scale", "update_scales"};
   return std::ranges::find(kOps, std::string_view(call.name)) != kOps.end();
 }
 

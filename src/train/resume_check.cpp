@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kMathematics{"model.", "trainer.precision", "trainer.gradient_clip_val"};
 
 // Who computes what and when, what is kept meanwhile, and what matters only to a run that begins.
-constexpr std::array<std::string_view, 27> kHarmless{
+constexpr std::array<std::string_view, 30> kHarmless{
     "model.micro_batch_size",
     "model.tensor_model_parallel_size",
     "model.pipeline_model_parallel_size",
@@ -40,6 +40,9 @@ constexpr std::array<std::string_view, 27> kHarmless{
     "model.nsys_profile.",
     "model.optim.bucket_cap_mb",
     "model.optim.overlap_",
+    "model.optim.optimizer_cpu_offload",
+    "model.native_amp_",
+    "model.hysteresis",
     "model.data.validation_drop_last",
     "model.data.pad_samples_to_global_batch_size",
     "model.data.index_mapping_dir",

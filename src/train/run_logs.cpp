@@ -189,7 +189,7 @@ BenchmarkFacts RunLogs::benchmark_facts() const {
           .machine = setup_.machine.backend().description(),
           .version = kVersion,
           .commit = kCommit,
-          .precision = setup_.settings.trainer.precision == Precision::bf16 ? "bf16" : "32",
+          .precision = name_of(setup_.settings.trainer.precision),
           .parameters = parameter_count(parameter_table(setup_.model)),
           .layers = setup_.model.num_layers,
           .width = setup_.model.hidden_size,

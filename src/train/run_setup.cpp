@@ -56,7 +56,7 @@ RunSetup::RunSetup(RunRequest asked, World& ranks)
             .causal_flops_per_sample = model_flops_per_sample(flops_dimensions(model), FlopsFormula::causal)},
       prediction(request.predict ? std::optional(request.predict(machine.backend().device_name())) : std::nullopt),
       folder(choose_folder()) {
-  require_device(model, backend);
+  require_device(settings, backend);
   if (request.tune_gemms == TuneGemms::yes) start_tuning();
   require_files_to_copy(settings.exp_manager);
   require_run_to_resume();
@@ -194,6 +194,7 @@ void RunSetup::plan_all_memory() {
   const Resources host = resources_of(world), device = resources_of(backend, host, machine.ranks_per_device());
   if (world.size() == 1) require_fit(settings, device);  // several ranks have a part of the model each
   plan = plan_memory(engine_settings(), backend, micro_batches_of(model.global_batch_size), place);
+  if (const int64_t bytes = plan.arenas.host_states.peak(); bytes > 0) other_memory.emplace_back("host states", bytes);
   if (settings.exp_manager.create_checkpoint_callback) other_memory.emplace_back("checkpoint copy", plan.checkpoint_copy);
   auto memory = plan.rows();
   if (const auto used = backend.device_memory()) {

@@ -71,6 +71,8 @@ bool load_checkpoint_if_there(RunState& state, RunSetup& setup, RunLogs& logs) {
     logs.warn("FP8 scales are reset: the checkpoint was saved without FP8, or with other settings of it");
   }
   state.step = info.step;
+  if (setup.settings.trainer.precision == Precision::f16)
+    state.overflows = std::max<int64_t>(info.step - info.state.at("updates").get<int64_t>(), 0);
   state.saved_step = is_local ? -1 : info.step;  // the run's folder does not have it yet
   state.consumed_samples = info.consumed_samples;
   state.validation_loss = info.validation_loss;

@@ -20,6 +20,7 @@ struct RunState {
   int64_t step = 0;        // steps started
   int64_t first_step = 0;  // of this process
   int64_t consumed_samples = 0;
+  int64_t overflows = 0;                  // steps since the beginning of the run that fp16 skipped
   int64_t saved_step = -1;                // of the last checkpoint
   std::optional<double> validation_loss;  // of the last validation
 };

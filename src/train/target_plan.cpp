@@ -107,8 +107,13 @@ TargetPlan plan_for_target(const Settings& settings, const GpuKind& gpu) {
                .holdings = plan.holdings,
                .rows = plan.rows(),
                .total = plan.total(),
+               .host_states = plan.arenas.host_states.peak(),
                .gpu = gpu,
                .step = profile_memory(plan)};
+  }
+  if (is_cpu && largest.host_states > 0) {
+    largest.rows.emplace_back("host states", largest.host_states);
+    largest.total += largest.host_states;
   }
   largest.rows.emplace_back(is_cpu ? "program and libraries" : "driver and libraries", is_cpu ? kProgram : kDriver);
   largest.total += largest.rows.back().second;
@@ -125,6 +130,8 @@ std::string text_of(const TargetPlan& run, const Settings& settings) {
   const std::string verdict = run.left() >= 0 ? fmt::format("fits, {} left", format_bytes(run.left()))
                                               : fmt::format("does not fit, {} too much", format_bytes(-run.left()));
   std::string text = fmt::format("memory  {}: {}  = {}\n", who, fmt::join(parts, "  "), format_bytes(run.total));
+  if (run.host_states > 0 && run.gpu.threads == 0)
+    text += fmt::format("host    {} of optimizer states for each rank\n", format_bytes(run.host_states));
   if (run.step) text += text_of(*run.step) + "\n";
   return text + fmt::format("gpu     {} has {}: {}", run.gpu.name, format_bytes(run.gpu.memory), verdict);
 }
@@ -136,6 +143,7 @@ nlohmann::ordered_json json_of(const TargetPlan& run) {
           {"holds", run.holdings},
           {"bytes", kinds},
           {"total", run.total},
+          {"host_states", run.host_states},
           {"gpu", run.gpu.name},
           {"gpu_memory", run.gpu.memory},
           {"fits", run.left() >= 0},

@@ -31,6 +31,7 @@ struct TargetPlan {
   std::string holdings;  // what it holds of the model
   std::vector<std::pair<std::string, int64_t>> rows;
   int64_t total = 0;
+  int64_t host_states = 0;  // bytes in host memory, for each rank
   GpuKind gpu;
   std::optional<MemoryProfile> step;  // of that rank
 

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/build_info.h"
@@ -90,7 +91,9 @@ std::optional<RunOutcome> Trainer::start_one_step(StepVote vote) {
   const std::vector<StepVote>& votes = setup_.agreement.exchange(vote);
   watch_->find_stragglers(votes, state_.step, last_step_seconds_);
   if (const std::optional<RunOutcome> reason = reason_to_stop(votes)) return reason;
-  const StepInput input{.learning_rate = learning_rate(model_.optim, settings_.trainer.max_steps, state_.step),
+  // As in NeMo, the learning rate does not move on with a step that the loss scale made overflow.
+  const int64_t scheduled = state_.step - state_.overflows;
+  const StepInput input{.learning_rate = learning_rate(model_.optim, settings_.trainer.max_steps, scheduled),
                         .targets = total_targets(votes),
                         .micro_batches = micro_batches,
                         .batch = [&](int64_t micro_batch) { return view_of(next_batch(*state_.loader, micro_batch)); }};
@@ -164,11 +167,15 @@ void Trainer::log_step(StepRecord record, const StepResult& result) {
   record.backward_seconds = result.backward_seconds;
   record.skipped = !result.finite;
   record.nonfinite_where = result.nonfinite;
+  const bool is_scaled = settings_.trainer.precision == Precision::f16;
+  const bool is_overflow = is_scaled && !result.finite && std::isfinite(result.loss);
+  if (is_scaled) record.loss_scale = result.loss_scale;
+  if (is_scaled && !result.finite) state_.overflows += 1;
   const MemoryUse memory = setup_.memory_in_use();
   record.memory_bytes = memory.now;
   record.peak_memory_bytes = memory.peak;
   logs_.telemetry().step(record);
-  if (!result.finite && settings_.trainer.on_nonfinite == OnNonfinite::stop)
+  if (!result.finite && !is_overflow && settings_.trainer.on_nonfinite == OnNonfinite::stop)
     throw Failure("step {}: {}; stopped, because trainer.on_nonfinite=stop", record.step + 1, result.nonfinite);
 }
 

@@ -138,7 +138,7 @@ TEST(ConfigCommand, MistakesAreOneLineAndStatus2) {
       {"gpt3/126", "no such recipe in "},
       {"gpt3/126m model.num_layers", "model.num_layers: a value is missing; write model.num_layers=VALUE"},
       {"gpt3/126m model.num_layers=x", "model.num_layers=x: expected an integer from 1 to 10000"},
-      {"gpt3/126m trainer.precision=16", "trainer.precision=16: fp16 with loss scaling is not supported; use bf16"},
+      {"gpt3/126m trainer.precision=16-true", "trainer.precision=16-true: fp16 without masters is not supported; use 16-mixed"},
       {"gpt3/126m +model.fsdp_sharding_strategy=hybrid", "model.fsdp_sharding_strategy=hybrid: expected full or grad"},
       {"gpt3/126m +model.num_moe_experts=8", "model.num_moe_experts=8: mixture of experts is not supported; remove it"},
       {"gpt3/126m 'model.seed=${model.sed}'", "model.seed=${model.sed}: the recipe has no model.sed"},

@@ -32,6 +32,7 @@ constexpr const char* kRope = "model.position_embedding_type=rope";
 constexpr const char* kMiddleRope = TRIREME_MIDDLE_ROPE;
 constexpr const char* kScaledRope = TRIREME_MIDDLE_ROPE " model.scale_positional_embedding=true";
 constexpr const char* kManyDocuments = "model.data.data_impl=mock_legacy model.vocab_size=20";  // every 20th token ends one
+constexpr const char* kFp16 = "trainer.precision=16";
 constexpr const char* kFull = "model.activations_checkpoint_granularity=full";
 constexpr const char* kMock = "model.data.data_impl=mock model.vocab_size=64";
 constexpr const char* kRuns = "exp_manager.explicit_log_dir=null exp_manager.exp_dir=FOLDER/runs";
@@ -153,6 +154,9 @@ const Effect kEffects[] = {
     {"model.fp8_amax_history_len", "16"},
     {"model.fp8_amax_compute_algo", "most_recent"},
     {"model.reduce_amax", "false"},
+    {"model.native_amp_init_scale", "4096", kFp16},
+    {"model.native_amp_growth_interval", "1", "trainer.precision=16 model.native_amp_init_scale=2097152"},
+    {"model.hysteresis", "1", kFp16},
     {"model.nsys_profile.enabled", "true"},
     {"model.nsys_profile.trace", "[osrt]"},
     {"model.nsys_profile.start_step", "3"},
@@ -183,6 +187,9 @@ const Effect kEffects[] = {
     {"model.optim.overlap_grad_sync", "true"},
     {"model.optim.overlap_param_sync", "true"},
     {"model.optim.grad_sync_dtype", "bf16"},
+    {"model.optim.exp_avg_dtype", "bf16"},
+    {"model.optim.exp_avg_sq_dtype", "bf16"},
+    {"model.optim.optimizer_cpu_offload", "true"},
     {"model.optim.sched.name", "constant"},
     {"model.optim.sched.warmup_steps", "2.5"},
     {"model.optim.sched.constant_steps", "1"},

@@ -48,6 +48,25 @@ TEST_F(TrainPlanTest, ADryRunPredictsForTheGpuThatWasNamed) {
   EXPECT_GT(plan.at("step_s").get<double>(), 0);
 }
 
+TEST_F(TrainPlanTest, ADryRunSaysWhatWouldFit) {
+  const std::string run =
+      "train gpt3/126m --dry-run --gpu a10g-24 trainer.num_nodes=1 trainer.devices=1 model.micro_batch_size=32 ";
+  const auto text = run_program(run);
+  ASSERT_EQ(text.status, 0) << text.output;
+  EXPECT_TRUE(contains(text.output, ": does not fit, "));
+  const size_t line = text.output.find("\nto fit  add ");
+  ASSERT_NE(line, std::string::npos) << text.output;
+  const size_t begin = line + std::string("\nto fit  add ").size();
+  const std::string overrides = text.output.substr(begin, text.output.find("  (", begin) - begin);
+  const auto changed = run_program(run + overrides);
+  EXPECT_EQ(changed.status, 0) << changed.output;
+  EXPECT_TRUE(contains(changed.output, ": fits, ")) << overrides;
+  EXPECT_EQ(changed.output.find("\nto fit "), std::string::npos);
+  const auto json = run_program(run + "--json");
+  ASSERT_EQ(json.status, 0) << json.output;
+  EXPECT_FALSE(nlohmann::json::parse(json.output).at("to_fit").at("overrides").empty());
+}
+
 TEST_F(TrainPlanTest, ARunThatDoesNotAskHasNoPlan) {
   const auto result = run_program(train("run", "trainer.max_steps=2"));
   ASSERT_EQ(result.status, 0) << result.output;

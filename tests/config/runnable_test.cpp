@@ -56,6 +56,35 @@ TEST(Runnable, SaysWhatHasNothingToActOnInFp8) {
   EXPECT_FALSE(is_idle(settings, "model.fp8_params"));
 }
 
+TEST(Runnable, SaysWhatActsInFp16Only) {
+  Settings settings;
+  settings.model.loss_scale = {.init_scale = 4096, .growth_interval = 10, .hysteresis = 1};
+  for (const char* key : {"model.native_amp_init_scale", "model.native_amp_growth_interval", "model.hysteresis"}) {
+    settings.trainer.precision = Precision::bf16;
+    EXPECT_TRUE(is_idle(settings, key)) << key;
+    settings.trainer.precision = Precision::f16;
+    EXPECT_FALSE(is_idle(settings, key)) << key;
+  }
+  EXPECT_EQ(refusal(settings), "");
+  settings.trainer.backend = BackendKind::cuda;
+  EXPECT_EQ(refusal(settings), "trainer.precision=16: fp16 is for CPUs; use bf16, or trainer.backend=cpu");
+}
+
+TEST(Runnable, SaysWhichStatesStayOnTheDevice) {
+  Settings settings = fp8_on(1, 1, 1);
+  settings.model.optim.optimizer_cpu_offload = true;
+  EXPECT_EQ(refusal(settings), "");
+  settings.model.fp8.params = true;
+  EXPECT_EQ(
+      refusal(settings),
+      "model.optim.optimizer_cpu_offload=true: with model.fp8_params the masters are what FP8 weights are made of; use false");
+  settings.model.fp8 = {};
+  settings.model.peft.scheme = PeftScheme::lora;
+  settings.model.optim.exp_avg_dtype = MomentType::bf16;
+  EXPECT_EQ(refusal(settings), "model.optim.optimizer_cpu_offload=true: the states of adapters are small; use false");
+  EXPECT_TRUE(is_idle(settings, "model.optim.exp_avg_dtype"));
+}
+
 // What overlaps, at the start of a run, and what is named as without effect never say the same setting.
 TEST(Runnable, SaysWhatActsAndWhatDoesNot) {
   Settings settings = fp8_on(2, 1, 2);

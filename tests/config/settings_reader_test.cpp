@@ -62,12 +62,14 @@ model: {micro_batch_size: 15, global_batch_size: 1980, rampup_batch_size: [17, 1
   enable_cuda_graph: true, fp8: true, fp8_hybrid: false, fp8_e4m3: true,
   fp8_recipe: tensorwise, fp8_params: true, fp8_lm_head: true, fp8_wgrad: false, fp8_margin: 51, fp8_interval: 52, fp8_amax_history_len: 53,
   fp8_amax_compute_algo: most_recent, reduce_amax: false,
+  native_amp_init_scale: 66.0, native_amp_growth_interval: 67, hysteresis: 68,
   peft: {peft_scheme: lora, restore_from_path: adapters, lora_tuning: {adapter_dim: 4, alpha: 8.5, target_modules: [all]}},
   validation_tasks: {tasks: [piqa], data_dir: evaluated, every_n_steps: 66, limit: 67, num_fewshot: 68},
   nsys_profile: {enabled: true, trace: [osrt], start_step: 54, end_step: 55, ranks: [56], gen_shape: true},
   tokenizer: {library: sentencepiece, type: bpe, model: spm.model, vocab_file: vocab.json, merge_file: merges.txt},
   optim: {name: fused_adam, lr: 0.41, weight_decay: 0.42, betas: [0.43, 0.44], eps: 0.45, bucket_cap_mb: 57,
     overlap_grad_sync: true, overlap_param_sync: true, grad_sync_dtype: bf16,
+    exp_avg_dtype: bf16, exp_avg_sq_dtype: bf16, optimizer_cpu_offload: true,
     sched: {name: constant, warmup_steps: 46.5, constant_steps: 47, min_lr: 0.48, max_steps_for_lr_sched: 58.5}},
   data: {data_impl: mock_legacy, data_prefix: {train: [a, b], validation: [c], test: [d]}, splits_string: '1,2,3',
     mock_dataset: true, legacy_dataset: true, shuffle_documents: false, no_seqlen_plus_one_input_tokens: true,
@@ -94,9 +96,10 @@ TEST(SettingsReader, Precision) {
     EXPECT_EQ(settings_with("trainer.precision", text).trainer.precision, Precision::f32);
   for (const char* text : {"bf16", "bf16-mixed"})
     EXPECT_EQ(settings_with("trainer.precision", text).trainer.precision, Precision::bf16);
-  for (const char* text : {"16", "fp16", "16-mixed"})
-    EXPECT_EQ(user_error_of([&] { settings_with("trainer.precision", text); }),
-              fmt::format("trainer.precision={}: fp16 with loss scaling is not supported; use bf16 (r.yaml:1)", text));
+  for (const char* text : {"16", "'16'", "fp16", "16-mixed"})
+    EXPECT_EQ(settings_with("trainer.precision", text).trainer.precision, Precision::f16);
+  EXPECT_EQ(user_error_of([&] { settings_with("trainer.precision", "16-true"); }),
+            "trainer.precision=16-true: fp16 without masters is not supported; use 16-mixed (r.yaml:1)");
 }
 
 TEST(SettingsReader, Activation) {
@@ -219,7 +222,8 @@ TEST(SettingsReader, ValuesThatNoSettingAccepts) {
        "trainer.max_time=1:2:3:4:5: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
       {"trainer.max_time", "'1:-2:3:4'",
        "trainer.max_time=1:-2:3:4: expected DD:HH:MM:SS, for example 00:04:00:00 for four hours"},
-      {"trainer.precision", "64", "trainer.precision=64: expected 32, 32-true, bf16, bf16-mixed or bf16-true"},
+      {"trainer.precision", "64",
+       "trainer.precision=64: expected 32, 32-true, bf16, bf16-mixed, bf16-true, 16, 16-mixed or fp16"},
       {"trainer", "5", "trainer=5: trainer is a group of keys"},
       {"model.hidden_dropout", "1.0", "model.hidden_dropout=1.0: expected a number from 0 to below 1"},
       {"model.hidden_dropout", ".nan", "model.hidden_dropout=.nan: expected a number from 0 to below 1"},
@@ -275,14 +279,14 @@ TEST(SettingsReader, KnownKeysWithoutEffectAreReportedOnce) {
   const Tree recipe = read_yaml(
       "name: gpt\nrun: {name: a, results_dir: \"???\"}\ntrainer: {logger: false, accelerator: gpu}\n"
       "exp_manager: {ema: {decay: 0.9}}\n"
-      "model: {native_amp_init_scale: 4294967296, use_emha: false, moe_z_loss_coeff: 0.1}\n",
+      "model: {apply_query_key_layer_scaling: true, use_emha: false, moe_z_loss_coeff: 0.1}\n",
       "r.yaml");
   const std::vector<std::string> expected = {"name",
                                              "run",
                                              "trainer.logger",
                                              "trainer.accelerator",
                                              "exp_manager.ema.decay",
-                                             "model.native_amp_init_scale",
+                                             "model.apply_query_key_layer_scaling",
                                              "model.use_emha",
                                              "model.moe_z_loss_coeff"};
   EXPECT_EQ(names_of(read_settings(recipe).ignored_keys), expected);

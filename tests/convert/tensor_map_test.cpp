@@ -68,17 +68,5 @@ TEST(TensorMap, CoversEveryParameter) {
   }
 }
 
-TEST(TensorMap, WidensHalfPrecision) {
-  EXPECT_EQ(widen_f16(0x3C00), 1.0f);
-  EXPECT_EQ(widen_f16(0xC000), -2.0f);
-  EXPECT_EQ(widen_f16(0x3555), 0.333251953125f);
-  EXPECT_EQ(widen_f16(0x7BFF), 65504.0f);  // the largest
-  EXPECT_EQ(widen_f16(0x0001), 0x1p-24f);  // the smallest
-  EXPECT_EQ(widen_f16(0x03FF), 1023 * 0x1p-24f);
-  EXPECT_EQ(widen_f16(0x0400), 0x1p-14f);
-  EXPECT_TRUE(std::signbit(widen_f16(0x8000)));
-  EXPECT_TRUE(std::isinf(widen_f16(0xFC00)) && std::isnan(widen_f16(0x7E00)));
-}
-
 }  // namespace
 }  // namespace trireme

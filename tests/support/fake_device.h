@@ -29,6 +29,7 @@ class FakeDevice final : public Backend, public DeviceStreams {
 
 #define TRIREME_FAKE_OP(Op)                                                         \
   void run(Stream stream, const Op& op) override {                                  \
+    if (copies_aside(stream, op)) return;                                           \
     CHECK(stream == kCompute);                                                      \
     enqueue(line(stream), [this, op = as_of_now(op)] { ops_->run(kCompute, op); }); \
   }                                                                                 \
@@ -72,6 +73,18 @@ class FakeDevice final : public Backend, public DeviceStreams {
   const Watch& watch() const { return watch_; }
 
  private:
+  // Copies of bytes may be on any stream.
+  template <class Op>
+  bool copies_aside(Stream stream, const Op& op) {
+    if constexpr (std::is_same_v<Op, Copy>) {
+      if (stream == kCompute) return false;
+      CHECK(op.from.dtype == op.to.dtype);
+      enqueue(line(stream), [op] { std::memcpy(op.to.data, op.from.data, static_cast<size_t>(op.to.bytes())); });
+      return true;
+    }
+    return false;
+  }
+
   struct Line final : FakeStream {
     void enqueue(std::function<void()> task) override { FakeDevice::enqueue(*this, std::move(task)); }
     std::mutex mutex;

@@ -28,13 +28,14 @@ class HostTensors {
     return tensor;
   }
 
-  // f32, bf16 or f64, uniform in [low, high).
+  // f32, bf16, f16 or f64, uniform in [low, high).
   Tensor uniform(const Shape& shape, DType dtype, double low = -1, double high = 1) {
     const Tensor tensor = bytes(shape, dtype);
     for (int64_t i = 0; i < tensor.count(); ++i) {
       const double value = low + (high - low) * uniform_open(next_bits());
       if (dtype == DType::f32) tensor.as<float>()[i] = static_cast<float>(value);
       if (dtype == DType::bf16) tensor.as<bf16>()[i] = to_bf16(static_cast<float>(value));
+      if (dtype == DType::f16) tensor.as<f16>()[i] = to_f16(static_cast<float>(value));
       if (dtype == DType::f64) tensor.as<double>()[i] = value;
     }
     return tensor;

@@ -11,10 +11,10 @@
 namespace trireme {
 
 // One choice for each factor, as an index into its values.
-enum Factor : size_t { kModel, kTp, kSp, kPp, kVp, kDp, kCp, kRecompute, kSchedule, kZero, kOverlap, kFactors };
+enum Factor : size_t { kModel, kTp, kSp, kPp, kVp, kDp, kCp, kRecompute, kSchedule, kZero, kOverlap, kPrecision, kFactors };
 using Choices = std::array<int, kFactors>;
 
-constexpr int kValues[kFactors] = {3, 3, 2, 3, 3, 3, 2, 3, 3, 3, 3};
+constexpr int kValues[kFactors] = {3, 3, 2, 3, 3, 3, 2, 3, 3, 3, 3, 2};
 constexpr int kTpSizes[] = {1, 2, 4}, kPpSizes[] = {1, 2, 4}, kDpSizes[] = {1, 2, 4};
 constexpr int kMostRanks = 16;
 
@@ -51,11 +51,16 @@ inline Layout layout_of(const Choices& c) {
   model.batch_p2p_comm = c[kOverlap] == 0;
   model.overlap_p2p_comm = model.ub_tp_comm_overlap = c[kOverlap] == 2;
   model.optim.overlap_grad_sync = model.optim.overlap_param_sync = c[kOverlap] == 2;
-  return layout_of(fmt::format("{}_tp{}{}_pp{}_vp{}_dp{}_cp{}{}{}{}{}", kNames[c[kModel]], shape.tp, c[kSp] == 1 ? "_sp" : "",
+  const Precision precision = c[kPrecision] == 0 ? Precision::f32 : Precision::f16;
+  model.loss_scale.init_scale = 4096;  // none of the few steps is skipped
+  return layout_of(fmt::format("{}_tp{}{}_pp{}_vp{}_dp{}_cp{}{}{}{}{}{}", kNames[c[kModel]], shape.tp, c[kSp] == 1 ? "_sp" : "",
                                shape.pp, c[kVp] + 1, shape.dp, shape.cp, kRecomputes[c[kRecompute]], kSchedules[c[kSchedule]],
-                               kZeros[c[kZero]], kOverlaps[c[kOverlap]]),
-                   model, shape);
+                               kZeros[c[kZero]], kOverlaps[c[kOverlap]], precision == Precision::f16 ? "_fp16" : ""),
+                   model, shape, precision);
 }
+
+// In half precision the differences of rounding grow from step to step, and in the deep models beyond what says anything.
+inline int steps_for(const Layout& layout) { return layout.precision == Precision::f32 ? 5 : 2; }
 
 // A bit for each choice of each factor, three to a factor.
 inline uint64_t bits_of(const Choices& c) {

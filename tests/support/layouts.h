@@ -109,8 +109,8 @@ inline void run_engine(const Layout& layout, int steps, int rank, std::unique_pt
   EngineFixture engine(settings, std::move(backend), std::move(mesh), {layout.shape, rank});
   run.planned = engine.planned();
   using Kind = Arena Arenas::*;
-  for (const Kind kind :
-       {&Arenas::parameters, &Arenas::gradients, &Arenas::masters, &Arenas::states, &Arenas::activations, &Arenas::scratch})
+  for (const Kind kind : {&Arenas::parameters, &Arenas::gradients, &Arenas::masters, &Arenas::states, &Arenas::host_states,
+                          &Arenas::activations, &Arenas::scratch})
     EXPECT_EQ((engine.arenas().*kind).used(), (engine.plan().arenas.*kind).peak()) << (engine.arenas().*kind).name();
   run.executed.clear();
   StepLog first_step;

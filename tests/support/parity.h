@@ -43,7 +43,18 @@ struct Tolerance {
 using Tolerances = std::map<std::string, Tolerance>;
 
 // The distance of neighbouring numbers, relative to them: at most.
-inline double unit_of(DType dtype) { return dtype == DType::bf16 ? 0x1p-7 : dtype == DType::f32 ? 0x1p-23 : 0x1p-52; }
+inline double unit_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return 0x1p-7;
+    case DType::f16:
+      return 0x1p-10;
+    case DType::f32:
+      return 0x1p-23;
+    default:
+      return 0x1p-52;
+  }
+}
 
 inline double element(const Tensor& tensor, const std::vector<uint8_t>& bytes, int64_t i) {
   switch (tensor.dtype) {
@@ -51,6 +62,8 @@ inline double element(const Tensor& tensor, const std::vector<uint8_t>& bytes, i
       return reinterpret_cast<const float*>(bytes.data())[i];
     case DType::bf16:
       return to_float(reinterpret_cast<const bf16*>(bytes.data())[i]);
+    case DType::f16:
+      return to_float(reinterpret_cast<const f16*>(bytes.data())[i]);
     case DType::f64:
       return reinterpret_cast<const double*>(bytes.data())[i];
     case DType::f8e4m3:
@@ -143,6 +156,11 @@ bool draws_differ(const Contestant& contestant, const Op& op, DType act) {
   return false;
 }
 
+inline bool computes(const Contestant& contestant, const OperandList& operands) {
+  return contestant.backend->has_f16() ||
+         std::ranges::none_of(operands.all, [](const auto& operand) { return operand.tensor.dtype == DType::f16; });
+}
+
 std::vector<Contestant> cpu_contestants();
 
 class Parity {
@@ -172,7 +190,7 @@ class Parity {
     const Snapshot expected(operands);
     std::map<std::string, Snapshot> first;  // of each group
     for (const Contestant& contestant : contestants_) {
-      if (draws_differ(contestant, op, act)) continue;
+      if (draws_differ(contestant, op, act) || !computes(contestant, operands)) continue;
       SCOPED_TRACE(fmt::format("{} {} {}, {}", Op::kName, name_of(act), what, contestant.name));
       before.restore(operands);
       if (contestant.device == Device::host)

@@ -14,7 +14,7 @@ void check(Parity&, Case<Op>) {
   FAIL() << Op::kName << " has no parity case";
 }
 
-inline constexpr DType kActDTypes[] = {DType::f32, DType::bf16};
+inline constexpr DType kActDTypes[] = {DType::f32, DType::bf16, DType::f16};
 inline constexpr float kProbabilities[] = {0, 0.3f};
 
 // Rows and widths that are not multiples of anything, one of a single element, and one with several tasks.

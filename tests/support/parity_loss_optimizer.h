@@ -129,16 +129,44 @@ inline void check(Parity& parity, Case<ApplyClip>) {
   for (const double max_norm : {0.0, 0.5, 100.0})
     for (const double loss : {2.5, infinity, nan})
       for (const double last_square : {1.5, infinity, nan}) {
+        const double loss_scale = last_square == 1.5 && loss == 2.5 ? 1024 : 1;
         HostTensors tensors;
         const ApplyClip op{.max_norm = max_norm,
                            .squares = tensors.uniform({4}, DType::f64, 0, 1),
                            .scalars = tensors.uniform({kStepScalars}, DType::f64)};
         op.squares.as<double>()[3] = last_square;
         op.scalars.as<double>()[static_cast<int64_t>(StepScalar::loss_sum)] = loss;
+        op.scalars.as<double>()[static_cast<int64_t>(StepScalar::loss_scale)] = loss_scale;
         parity.expect(op, DType::f32, {{"scalars", {.terms = 4, .size = 2, .unit = 0x1p-53}}},
                       fmt::format("max_norm {} loss {} square {}", max_norm, loss, last_square));
       }
 }
+
+inline void check(Parity& parity, Case<ScaleLoss>) {
+  HostTensors tensors;
+  const ScaleLoss op{.scalars = tensors.uniform({kStepScalars}, DType::f64, 0.1, 0.9)};
+  op.scalars.as<double>()[static_cast<int64_t>(StepScalar::loss_scale)] = 512;
+  parity.expect(op, DType::f32, {{"scalars", {.equal = true}}}, "512");
+}
+
+inline void check(Parity& parity, Case<UpdateLossScale>) {
+  for (const double finite : {0.0, 1.0})
+    for (const double growth_steps : {0.0, 3.0, 4.0})
+      for (const double patience : {-1.0, 1.0, 2.0})
+        for (const double scale : {1.0, 0x1p127}) {
+          HostTensors tensors;
+          const UpdateLossScale op{.growth_interval = 5, .hysteresis = 3, .scalars = tensors.uniform({kStepScalars}, DType::f64)};
+          const auto set = [&](StepScalar slot, double value) { op.scalars.as<double>()[static_cast<int64_t>(slot)] = value; };
+          set(StepScalar::finite, finite), set(StepScalar::growth_steps, growth_steps);
+          set(StepScalar::patience, patience), set(StepScalar::loss_scale, scale);
+          parity.expect(op, DType::f32, {{"scalars", {.equal = true}}},
+                        fmt::format("finite {} after {}, patience {}, scale {}", finite, growth_steps, patience, scale));
+        }
+}
+
+// The types of the two moments.
+inline constexpr std::array<DType, 2> kMomentTypes[] = {
+    {DType::f32, DType::f32}, {DType::bf16, DType::f32}, {DType::f32, DType::bf16}, {DType::bf16, DType::bf16}};
 
 inline void check(Parity& parity, Case<AdamW>) {
   constexpr int64_t kCount = 70000;  // more than one task
@@ -147,31 +175,33 @@ inline void check(Parity& parity, Case<AdamW>) {
                                {.begin = 66100, .count = 3000, .weight_decay = 0.1f}};  // with a gap before and behind
   for (const DType act : kActDTypes)
     for (const bool in_place : {false, true})
-      for (const double finite : {0.0, 1.0}) {
-        if (in_place && act == DType::bf16) continue;
-        HostTensors tensors;
-        AdamW op;
-        op.ranges = ranges;
-        op.grads = tensors.uniform({kCount}, DType::f32);
-        op.scalars = tensors.uniform({kStepScalars}, DType::f64, 0.1, 0.9);
-        op.master = tensors.uniform({kCount}, DType::f32);
-        op.m = tensors.uniform({kCount}, DType::f32);
-        op.v = tensors.uniform({kCount}, DType::f32, 0.5, 1);
-        op.weights = in_place ? op.master : tensors.uniform({kCount}, act);
-        op.scalars.as<double>()[static_cast<int64_t>(StepScalar::updates)] = 3;
-        op.scalars.as<double>()[static_cast<int64_t>(StepScalar::finite)] = finite;
-        if (finite == 0) op.grads.as<float>()[100] = std::numeric_limits<float>::quiet_NaN();
-        // The direction is below 1 / (1 - 0.9^3) / sqrt(0.47 / (1 - 0.95^3)) < 2.1, each of its few roundings counts as a term.
-        const Tolerance state{.terms = 2, .size = 1};
-        const Tolerances tolerances{
-            {"m", state}, {"v", state}, {"master", {.terms = 4, .size = 3}}, {"weights", {.terms = 4, .size = 3}}};
-        parity.expect(op, act, finite == 0 ? Tolerances{} : tolerances, fmt::format("in place {} finite {}", in_place, finite));
-        tensors.expect_untouched_outside();
-      }
+      for (const auto& [first, second] : kMomentTypes)
+        for (const double finite : {0.0, 1.0}) {
+          if (in_place && act != DType::f32) continue;
+          HostTensors tensors;
+          AdamW op;
+          op.ranges = ranges;
+          op.grads = tensors.uniform({kCount}, DType::f32);
+          op.scalars = tensors.uniform({kStepScalars}, DType::f64, 0.1, 0.9);
+          op.master = tensors.uniform({kCount}, DType::f32);
+          op.m = tensors.uniform({kCount}, first);
+          op.v = tensors.uniform({kCount}, second, 0.5, 1);
+          op.weights = in_place ? op.master : tensors.uniform({kCount}, act);
+          op.scalars.as<double>()[static_cast<int64_t>(StepScalar::updates)] = 3;
+          op.scalars.as<double>()[static_cast<int64_t>(StepScalar::finite)] = finite;
+          if (finite == 0) op.grads.as<float>()[100] = std::numeric_limits<float>::quiet_NaN();
+          // The direction is below 1 / (1 - 0.9^3) / sqrt(0.47 / (1 - 0.95^3)) < 2.1, each of its few roundings counts as a term.
+          const Tolerance state{.terms = 2, .size = 1};
+          const Tolerances tolerances{
+              {"m", state}, {"v", state}, {"master", {.terms = 4, .size = 3}}, {"weights", {.terms = 4, .size = 3}}};
+          parity.expect(op, act, finite == 0 ? Tolerances{} : tolerances,
+                        fmt::format("in place {} moments {} {} finite {}", in_place, name_of(first), name_of(second), finite));
+          tensors.expect_untouched_outside();
+        }
 }
 
 inline void check(Parity& parity, Case<Fill>) {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f64})
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64})
     for (const int64_t count : {1, 17, 40000, (2 << 20) + 1})  // the last one is written past the cache
       for (const double value : {0.0, 1.1}) {
         if (count > 40000 && (dtype != DType::f32 || value == 0)) continue;
@@ -186,6 +216,7 @@ inline void check(Parity& parity, Case<Copy>) {
   for (const DType from : kActDTypes)
     for (const DType to : kActDTypes)
       for (const int64_t count : {1, 17, 40000}) {
+        if (from != to && from != DType::f32 && to != DType::f32) continue;
         HostTensors tensors;
         const Copy op{.from = tensors.uniform({count}, from), .to = tensors.uniform({count}, to)};
         parity.expect(op, from, {}, fmt::format("{} to {}", count, name_of(to)));

@@ -116,19 +116,26 @@ class NamedGpu final : public ForwardingBackend {
  public:
   explicit NamedGpu(Backend& inner) : ForwardingBackend(inner) {}
   std::string device_name() const override { return "GPU X"; }
+  bool has_f16() const override { return false; }
   std::string description() const override { return "cuda: GPU X"; }
 };
 
 TEST(FitTest, WhatNeedsAGpuIsSaidBeforeTheRun) {
   CpuBackend cpu(1);
   const NamedGpu gpu(cpu);
-  ModelSettings model;
+  Settings settings;
+  ModelSettings& model = settings.model;
   model.data.reset_position_ids = model.data.reset_attention_mask = model.data.eod_mask_loss = true;
-  EXPECT_EQ(user_error_of([&] { require_device(model, cpu), require_device(model, gpu); }), "");
+  EXPECT_EQ(user_error_of([&] { require_device(settings, cpu), require_device(settings, gpu); }), "");
   model.cuda_graph = CudaGraph::yes;
-  EXPECT_EQ(user_error_of([&] { require_device(model, gpu); }), "");
-  EXPECT_EQ(user_error_of([&] { require_device(model, cpu); }),
+  EXPECT_EQ(user_error_of([&] { require_device(settings, gpu); }), "");
+  EXPECT_EQ(user_error_of([&] { require_device(settings, cpu); }),
             "model.enable_cuda_graph=true needs a GPU, and this run is on " + cpu.description() + "; use false");
+  model.cuda_graph = CudaGraph::where_it_pays;
+  settings.trainer.precision = Precision::f16;
+  EXPECT_EQ(user_error_of([&] { require_device(settings, cpu); }), "");
+  EXPECT_EQ(user_error_of([&] { require_device(settings, gpu); }),
+            "trainer.precision=16: fp16 is for CPUs, and this run is on cuda: GPU X; use bf16, or trainer.backend=cpu");
 }
 
 }  // namespace

@@ -9,53 +9,12 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
-#include "base/file.h"
-#include "config/overrides.h"
-#include "config/settings_reader.h"
-#include "support/engine_fixture.h"
-#include "train/checkpoint/safetensors.h"
+#include "support/golden_file.h"
 
 namespace trireme {
 namespace {
 
 constexpr double kLossTolerance = 1e-5, kNormTolerance = 3e-6, kGradTolerance = 7e-6, kFinalTolerance = 1.3e-4;
-
-class GoldenFile {
- public:
-  explicit GoldenFile(const std::string& name)
-      : file_(File::open(std::string(TRIREME_SOURCE_DIR) + "/tests/golden/" + name + ".safetensors")),
-        header_(read_safetensors_header(file_)) {}
-
-  template <class T>
-  std::vector<T> read(const std::string& name) const {
-    for (const SafetensorsTensor& tensor : header_.tensors) {
-      if (tensor.name != name) continue;
-      CHECK(tensor.dtype == kDTypeOf<T>);
-      std::vector<T> values(static_cast<size_t>(tensor.shape.count()));
-      file_.read_at(tensor.begin, std::as_writable_bytes(std::span(values)));
-      return values;
-    }
-    throw Failure("no {} in the golden file", name);
-  }
-
-  Settings settings() const {
-    Tree recipe{Tree::Map{}};
-    for (const auto& [key, value] : header_.metadata) apply_override(recipe, parse_override("++" + key + "=" + value));
-    return read_settings(recipe).settings;
-  }
-
- private:
-  File file_;
-  SafetensorsHeader header_;
-};
-
-Batch golden_batch(const GoldenFile& golden, const ModelSettings& model) {
-  Batch batch = make_batch(model.micro_batch_size, model.encoder_seq_length, model.vocab_size, 0);
-  batch.tokens = golden.read<int32_t>("tokens");
-  batch.targets = golden.read<int32_t>("targets");
-  batch.unmasked_targets = std::count_if(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t >= 0; });
-  return batch;
-}
 
 // The bias of the keys moves all scores of a query alike, which softmax ignores: its gradient is nothing but rounding.
 bool is_key_bias(const ModelSettings& model, const std::string& name, int64_t i) {
@@ -82,14 +41,9 @@ TEST_P(GoldenTest, SixStepsMatchPyTorch) {
       {.model = settings.model, .precision = settings.trainer.precision, .gradient_clip = settings.trainer.gradient_clip_val},
       std::move(backend));
   const FlatLayout& layout = engine->layout();
-  for (size_t row = 0; row < layout.table.size(); ++row) {
-    const auto values = golden.read<float>("param." + layout.table[row].name);
-    ASSERT_EQ(static_cast<int64_t>(values.size()), layout.table[row].count()) << layout.table[row].name;
-    std::copy(values.begin(), values.end(), engine.master(row).data());
-  }
-  engine->restore_updates(0);
+  golden.set_parameters(engine);
 
-  const std::vector<Batch> batch{golden_batch(golden, settings.model)};
+  const std::vector<Batch> batch{golden.batch(settings.model)};
   const auto lrs = golden.read<double>("lrs"), losses = golden.read<double>("losses"), norms = golden.read<double>("grad_norms");
   for (size_t step = 0; step < lrs.size(); ++step) {
     const StepResult result = engine.step(batch, lrs[step]);

@@ -11,8 +11,6 @@
 namespace trireme {
 namespace {
 
-constexpr int kSteps = 5;
-
 bool is_under_mpirun() { return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr; }
 
 // How this program is started by mpirun; empty where there is none. Open MPI leaves memory behind, and unloads the code that
@@ -33,10 +31,10 @@ void compare_over_mpi(const Layout& layout) {
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return;
   }
-  const RankRun one = train(on_one_rank(layout), kSteps)[0];
+  const RankRun one = train(on_one_rank(layout), steps_for(layout))[0];
   World world = World::find();
   std::vector<RankRun> runs(1);
-  run_rank(layout, kSteps, world, runs[0]);
+  run_rank(layout, steps_for(layout), world, runs[0]);
   expect_same_as_one_rank(layout, runs, one);
   expect_as_planned(runs[0]);
 }

@@ -13,8 +13,6 @@
 namespace trireme {
 namespace {
 
-constexpr int kSteps = 5;
-
 const std::vector<Layout>& cover() {
   static const std::vector<Layout> layouts = [] {
     std::vector<Layout> all;
@@ -147,8 +145,8 @@ bool runs_always(const Layout& layout) {
 TEST_P(LayoutsTest, MatchesOneRankAndThePlan) {
   const Layout& layout = GetParam();
   if (!runs_always(layout)) SKIP_FOR(layouts) << "make test-layouts runs all layouts";
-  const std::vector<RankRun> runs = train(layout, kSteps);
-  expect_same_as_one_rank(layout, runs, train(on_one_rank(layout), kSteps)[0]);
+  const std::vector<RankRun> runs = train(layout, steps_for(layout));
+  expect_same_as_one_rank(layout, runs, train(on_one_rank(layout), steps_for(layout))[0]);
   for (size_t rank = 0; rank < runs.size(); ++rank) {
     SCOPED_TRACE(fmt::format("rank {}", rank));
     expect_as_planned(runs[rank]);
@@ -165,7 +163,7 @@ TEST(LayoutPlans, PlansMakeTheCollectivesOfTheClosedForms) {
       SCOPED_TRACE(fmt::format("{} rank {}", layout.name, rank));
       const ModelSettings& model = layout.model;
       StepLog log;
-      plan_memory({.model = model, .precision = Precision::f32, .gradient_clip = 1.0}, CpuBackend(1),
+      plan_memory({.model = model, .precision = layout.precision, .gradient_clip = 1.0}, CpuBackend(1),
                   model.global_batch_size / model.micro_batch_size / layout.shape.dp, {layout.shape, rank}, &log);
       ASSERT_EQ(calls_of(log), ClosedForm(layout, rank).calls());
     }

@@ -66,6 +66,34 @@ TEST(RankMemory, WithFsdpOnlyTwoBlocksAreWhole) {
   }
 }
 
+TEST(RankMemory, Bf16MomentsTakeHalf) {
+  ModelSettings model = model_of({});
+  const int64_t count = FlatLayout::of(model).state_count, plain = plan_of(model, {}).arenas.states.peak();
+  model.optim.exp_avg_dtype = MomentType::bf16;
+  EXPECT_EQ(plan_of(model, {}).arenas.states.peak(), plain - 2 * count);
+  model.optim.exp_avg_sq_dtype = MomentType::bf16;
+  const MemoryPlan both = plan_of(model, {});
+  EXPECT_EQ(both.arenas.states.peak(), plain - 4 * count);
+  EXPECT_EQ(both.checkpoint_copy, plan_of(model_of({}), {}).checkpoint_copy / 12 * 8);
+}
+
+// On the device are two slots for the largest bucket.
+TEST(RankMemory, StatesInHostMemoryLeaveTwoSlots) {
+  const MeshShape shape{.dp = 2};
+  ModelSettings model = model_of(shape);
+  const FlatLayout layout = FlatLayout::of(model, {.dp_size = 2});
+  const MemoryPlan plain = plan_of(model, shape);
+  model.optim.optimizer_cpu_offload = true;
+  const MemoryPlan plan = plan_of(model, shape);
+  int64_t most = 0;
+  for (const Bucket& bucket : layout.buckets) most = std::max(most, bucket.own.count);
+  EXPECT_EQ(plan.arenas.masters.peak(), 0);
+  EXPECT_EQ(plan.arenas.host_states.peak(), 12 * layout.state_count);
+  EXPECT_EQ(plan.arenas.states.peak(), plain.arenas.states.peak() - 8 * layout.state_count + 2 * 12 * most);
+  EXPECT_EQ(plan.total(), plain.total() - 12 * layout.state_count + 2 * 12 * most);
+  EXPECT_EQ(plan.checkpoint_copy, plain.checkpoint_copy);
+}
+
 TEST(RankMemory, WithoutADistributedOptimizerEveryRankHasAllOfIt) {
   const MeshShape shape{.dp = 4};
   ModelSettings model = model_of(shape);

@@ -11,8 +11,9 @@ namespace {
 constexpr int64_t kScratchAlignment = 64;
 
 const AttentionKernels& kernels_for(Isa isa, DType dtype) {
-  CHECK(dtype == DType::f32 || dtype == DType::bf16);
+  CHECK(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16);
   if (dtype == DType::f32) return TRIREME_KERNELS_FOR(isa, attention_f32);
+  if (dtype == DType::f16) return TRIREME_KERNELS_FOR(isa, attention_f16);
 #if defined(__x86_64__)
   if (isa == Isa::amx) return amx::attention_bf16;
   if (isa == Isa::amx_emulated) return amx_emulated::attention_bf16;

@@ -9,8 +9,10 @@ namespace {
 
 float widen(float value) { return value; }
 float widen(bf16 value) { return to_float(value); }
+float widen(f16 value) { return to_float(value); }
 void narrow_to(float& to, float value) { to = value; }
 void narrow_to(bf16& to, float value) { to = to_bf16(value); }
+void narrow_to(f16& to, float value) { to = to_f16(value); }
 
 // The heads of position t of batch b.
 template <class T>
@@ -37,7 +39,9 @@ void CpuBackend::run(Stream, const MergeAttention& op) {
   CHECK_EQ(op.part_out.shape, shape);
   CHECK_EQ(op.lse.shape, Shape({shape[0], shape[2], shape[1]}));
   CHECK_EQ(op.part_lse.shape, op.lse.shape);
-  const auto merge = op.out.dtype == DType::bf16 ? merge_position<bf16> : merge_position<float>;
+  const auto merge = op.out.dtype == DType::f32    ? merge_position<float>
+                     : op.out.dtype == DType::bf16 ? merge_position<bf16>
+                                                   : merge_position<f16>;
   const int64_t N = shape[0] * shape[1], rows = cpu::rows_per_task(shape[2] * shape[3]);
   pool_.run(ceil_div(N, rows), [&](int64_t task) {
     for (int64_t n = task * rows; n < std::min(N, (task + 1) * rows); ++n) merge(op, n / shape[1], n % shape[1]);

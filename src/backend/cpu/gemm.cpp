@@ -139,7 +139,7 @@ class GemmRun {
     });
   }
 
-  void pack_panels(const GemmOperand& operand, const PackedChunk& chunk, Range panels, const PackPanels (&packs)[2][2],
+  void pack_panels(const GemmOperand& operand, const PackedChunk& chunk, Range panels, const PackPanels (&packs)[kElements][2],
                    float* row_sums) const {
     const PackPanels pack_block = packs[static_cast<int>(operand.element)][static_cast<int>(operand.layout)];
     const Range width = part(chunk.width.count, panels.count * chunk.panel_width, panels.begin * chunk.panel_width);

@@ -13,8 +13,8 @@ using cpu::GemmOperand;
 using cpu::Layout;
 
 Element element_of(const Tensor& tensor) {
-  CHECK(tensor.dtype == DType::f32 || tensor.dtype == DType::bf16);
-  return tensor.dtype == DType::f32 ? Element::f32 : Element::bf16;
+  CHECK(tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16);
+  return tensor.dtype == DType::f32 ? Element::f32 : tensor.dtype == DType::bf16 ? Element::bf16 : Element::f16;
 }
 
 Gelu gelu_of(Activation activation) {

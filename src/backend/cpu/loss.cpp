@@ -34,7 +34,14 @@ int64_t column_of(const Op& op, int32_t target) {
 }
 
 float element(const Tensor& tensor, int64_t i) {
-  return tensor.dtype == DType::bf16 ? to_float(tensor.as<bf16>()[i]) : tensor.as<float>()[i];
+  switch (tensor.dtype) {
+    case DType::bf16:
+      return to_float(tensor.as<bf16>()[i]);
+    case DType::f16:
+      return to_float(tensor.as<f16>()[i]);
+    default:
+      return tensor.as<float>()[i];
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernels/pointwise_select.h"
+#include "backend/host_loss_scale.h"
 
 namespace trireme {
 
@@ -40,6 +41,8 @@ Piece<Range> find_piece(std::span<const Range> ranges, int64_t number) {
 }
 
 double& scalar(const Tensor& scalars, StepScalar slot) { return scalars.as<double>()[static_cast<int64_t>(slot)]; }
+
+bool is_moment(const Tensor& tensor) { return tensor.dtype == DType::f32 || tensor.dtype == DType::bf16; }
 
 AdamWFactors adamw_factors(const AdamW& op) {
   const double updates = scalar(op.scalars, StepScalar::updates);
@@ -79,20 +82,26 @@ void CpuBackend::run(Stream, const SquaredNorms& op) {
 void CpuBackend::run(Stream, const ApplyClip& op) {
   double sum = 0;
   for (const double square : op.squares.span<double>()) sum += square;
-  const double norm = std::sqrt(sum), factor = op.max_norm / (norm + 1e-6);
+  const double loss_scale = scalar(op.scalars, StepScalar::loss_scale);
+  const double norm = std::sqrt(sum) / loss_scale, factor = op.max_norm / (norm + 1e-6);
   const bool finite = std::isfinite(norm) && std::isfinite(scalar(op.scalars, StepScalar::loss_sum));
   scalar(op.scalars, StepScalar::grad_norm) = norm;
   scalar(op.scalars, StepScalar::finite) = finite ? 1 : 0;
-  scalar(op.scalars, StepScalar::clip_factor) = op.max_norm > 0 && factor < 1 ? factor : 1;
+  scalar(op.scalars, StepScalar::clip_factor) = (op.max_norm > 0 && factor < 1 ? factor : 1) / loss_scale;
   scalar(op.scalars, StepScalar::updates) += finite ? 1 : 0;
 }
+
+void CpuBackend::run(Stream, const ScaleLoss& op) { scale_loss(op); }
+void CpuBackend::run(Stream, const UpdateLossScale& op) { update_loss_scale(op); }
 
 void CpuBackend::run(Stream, const AdamW& op) {
   if (scalar(op.scalars, StepScalar::finite) == 0) return;
   const AdamWFactors factors = adamw_factors(op);
-  const auto kernel = select_dtype(TRIREME_KERNELS_FOR(isa_, optimizer_kernels).adamw, op.weights.dtype);
+  const auto& kernels = TRIREME_KERNELS_FOR(isa_, optimizer_kernels);
+  CHECK(is_moment(op.m) && is_moment(op.v));
+  const auto kernel = select_dtype(kernels.adamw[op.m.dtype == DType::bf16][op.v.dtype == DType::bf16], op.weights.dtype);
   const float* grads = op.grads.as<float>();
-  float *master = op.master.as<float>(), *m = op.m.as<float>(), *v = op.v.as<float>();
+  float* master = op.master.as<float>();
   pool_.run(count_pieces(op.ranges), [&](int64_t number) {
     const auto piece = find_piece(op.ranges, number);
     CHECK(piece.begin >= 0 && piece.begin + piece.count <= op.master.count());
@@ -100,9 +109,9 @@ void CpuBackend::run(Stream, const AdamW& op) {
                      .weight_decay = piece.range.weight_decay,
                      .grads = grads + piece.begin,
                      .master = master + piece.begin,
-                     .m = m + piece.begin,
-                     .v = v + piece.begin,
-                     .weights = static_cast<char*>(op.weights.data) + piece.begin * size_of(op.weights.dtype)});
+                     .m = at(op.m, piece.begin),
+                     .v = at(op.v, piece.begin),
+                     .weights = at(op.weights, piece.begin)});
   });
 }
 

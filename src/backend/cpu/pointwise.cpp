@@ -26,8 +26,6 @@ void run_pieces(ThreadPool& pool, int64_t count, Task&& piece) {
   });
 }
 
-char* at(const Tensor& tensor, int64_t element) { return static_cast<char*>(tensor.data) + element * size_of(tensor.dtype); }
-
 // From this size on the start of a buffer has left the cache before its end is written.
 constexpr int64_t kPastCacheBytes = int64_t{8} << 20;
 
@@ -100,6 +98,8 @@ void CpuBackend::run(Stream, const Fill& op) {
       return fill(pool_, op.out, static_cast<float>(op.value));
     case DType::bf16:
       return fill(pool_, op.out, to_bf16(static_cast<float>(op.value)));
+    case DType::f16:
+      return fill(pool_, op.out, to_f16(static_cast<float>(op.value)));
     case DType::f64:
       return fill(pool_, op.out, op.value);
     default:
@@ -113,12 +113,12 @@ void CpuBackend::run(Stream, const Copy& op) {
   run_pieces(pool_, op.to.count(), [&](int64_t begin, int64_t count) {
     if (op.from.dtype == op.to.dtype)
       std::memcpy(at(op.to, begin), at(op.from, begin), static_cast<size_t>(count * size_of(op.to.dtype)));
-    else if (op.from.dtype == DType::f32 && op.to.dtype == DType::bf16)
-      kernels.to_bf16(op.from.as<float>() + begin, reinterpret_cast<uint16_t*>(at(op.to, begin)), count);
-    else if (op.from.dtype == DType::bf16 && op.to.dtype == DType::f32)
-      kernels.to_f32(reinterpret_cast<const uint16_t*>(at(op.from, begin)), op.to.as<float>() + begin, count);
+    else if (op.from.dtype == DType::f32)
+      select_dtype(kernels.from_f32, op.to.dtype)(op.from.as<float>() + begin, at(op.to, begin), count);
+    else if (op.to.dtype == DType::f32)
+      select_dtype(kernels.to_f32, op.from.dtype)(at(op.from, begin), op.to.as<float>() + begin, count);
     else
-      CHECK_NEVER("copy converts between f32 and bf16 only");
+      CHECK_NEVER("copy converts from or to f32 only");
   });
 }
 

@@ -69,6 +69,7 @@ class CudaBackend final : public Backend, public DeviceStreams {
   int64_t full_speed_rows() const override { return 8192; }
   bool has_room_for_wgrad(int64_t rows, int64_t columns) const override;
   bool has_fp8() const override { return capability_ >= 89; }
+  bool has_f16() const override { return false; }
   std::optional<DeviceMemory> device_memory() const override;
   std::string device_name() const override { return name_; }
   std::string description() const override;

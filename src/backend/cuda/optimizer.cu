@@ -113,12 +113,33 @@ __global__ void __launch_bounds__(kThreads) apply_clip(double max_norm, int64_t 
   for (int64_t r = threadIdx.x; r < count; r += kThreads) sum += squares[r];
   sum = block_sum(sum, shared);
   if (threadIdx.x != 0) return;
-  const double norm = sqrt(sum), factor = max_norm / (norm + 1e-6);
+  const double loss_scale = slot(scalars, StepScalar::loss_scale);
+  const double norm = sqrt(sum) / loss_scale, factor = max_norm / (norm + 1e-6);
   const bool finite = isfinite(norm) && isfinite(slot(scalars, StepScalar::loss_sum));
   slot(scalars, StepScalar::grad_norm) = norm;
   slot(scalars, StepScalar::finite) = finite ? 1 : 0;
-  slot(scalars, StepScalar::clip_factor) = max_norm > 0 && factor < 1 ? factor : 1;
+  slot(scalars, StepScalar::clip_factor) = (max_norm > 0 && factor < 1 ? factor : 1) / loss_scale;
   slot(scalars, StepScalar::updates) += finite ? 1 : 0;
+}
+
+__global__ void multiply_inverse_targets(double* scalars) {
+  slot(scalars, StepScalar::inverse_targets) *= slot(scalars, StepScalar::loss_scale);
+}
+
+__global__ void adapt_loss_scale(double growth_interval, double hysteresis, double* scalars) {
+  double &scale = slot(scalars, StepScalar::loss_scale), &growth_steps = slot(scalars, StepScalar::growth_steps),
+         &patience = slot(scalars, StepScalar::patience);
+  if (slot(scalars, StepScalar::finite) == 0) {
+    growth_steps = 0;
+    patience -= 1;
+    if (patience <= 0) scale *= UpdateLossScale::kBackoff;
+    return;
+  }
+  patience = hysteresis;
+  growth_steps += 1;
+  if (growth_steps < growth_interval) return;
+  growth_steps = 0;
+  if (isfinite(static_cast<float>(scale * UpdateLossScale::kGrowth))) scale *= UpdateLossScale::kGrowth;
 }
 
 // --------------------------------------------------------------------------------------------------------------- adamw
@@ -142,16 +163,18 @@ __global__ void make_factors(double beta1, double beta2, double epsilon, double*
               .learning_rate = static_cast<float>(slot(scalars, StepScalar::learning_rate))};
 }
 
-template <class T>
+template <class M, class V, class T>
 struct AdamWBuffers {
   const float* grads;
-  float *master, *m, *v;
+  float* master;
+  M* m;
+  V* v;
   T* weights;  // null if the masters are the weights
 };
 
-template <class T>
+template <class M, class V, class T>
 __global__ void __launch_bounds__(kThreads) adamw(const __grid_constant__ RangeChunk<DecayRange> chunk, int phase,
-                                                  const AdamWFactors* factors, const AdamWBuffers<T> buffers) {
+                                                  const AdamWFactors* factors, const AdamWBuffers<M, V, T> buffers) {
   const AdamWFactors f = *factors;
   if (f.finite == 0) return;
   const int range = chunk.range_of(static_cast<int>(blockIdx.x));
@@ -160,20 +183,23 @@ __global__ void __launch_bounds__(kThreads) adamw(const __grid_constant__ RangeC
                  [&]<int W>(std::integral_constant<int, W>, int64_t i) {
                    using Values = Pack<float, W>;
                    const Values grads = Values::load_once(buffers.grads + i);
-                   Values m = Values::load_once(buffers.m + i), v = Values::load_once(buffers.v + i);
+                   Pack<M, W> first = Pack<M, W>::load_once(buffers.m + i);
+                   Pack<V, W> second = Pack<V, W>::load_once(buffers.v + i);
                    Values master = Values::load_once(buffers.master + i);
                    Pack<T, W> weights;
 #pragma unroll
                    for (int k = 0; k < W; ++k) {
                      const float gradient = grads[k] * f.clip;
-                     m.set(k, f.beta1 * m[k] + f.one_minus_beta1 * gradient);
-                     v.set(k, f.beta2 * v[k] + f.one_minus_beta2 * gradient * gradient);
-                     const float direction = m[k] * f.m_correction / (sqrtf(v[k]) * f.root_v_correction + f.epsilon);
+                     const float m = f.beta1 * first[k] + f.one_minus_beta1 * gradient;
+                     const float v = f.beta2 * second[k] + f.one_minus_beta2 * gradient * gradient;
+                     first.set(k, m);
+                     second.set(k, v);
+                     const float direction = m * f.m_correction / (sqrtf(v) * f.root_v_correction + f.epsilon);
                      master.set(k, master[k] - f.learning_rate * (direction + decay * master[k]));
                      weights.set(k, master[k]);
                    }
-                   m.store(buffers.m + i);
-                   v.store(buffers.v + i);
+                   first.store(buffers.m + i);
+                   second.store(buffers.v + i);
                    master.store(buffers.master + i);
                    if (buffers.weights) weights.store(buffers.weights + i);
                  });
@@ -215,6 +241,17 @@ void CudaBackend::run(Stream stream, const ApplyClip& op) {
   check_launch(ApplyClip::kName);
 }
 
+void CudaBackend::run(Stream stream, const ScaleLoss& op) {
+  multiply_inverse_targets<<<1, 1, 0, this->stream(stream)>>>(data_of<double>(op.scalars));
+  check_launch(ScaleLoss::kName);
+}
+
+void CudaBackend::run(Stream stream, const UpdateLossScale& op) {
+  adapt_loss_scale<<<1, 1, 0, this->stream(stream)>>>(static_cast<double>(op.growth_interval), static_cast<double>(op.hysteresis),
+                                                      data_of<double>(op.scalars));
+  check_launch(UpdateLossScale::kName);
+}
+
 int64_t CudaBackend::scratch_bytes(const AdamW&) const { return sizeof(AdamWFactors); }
 
 void CudaBackend::run(Stream stream, const AdamW& op) {
@@ -223,12 +260,12 @@ void CudaBackend::run(Stream stream, const AdamW& op) {
   auto* factors = static_cast<AdamWFactors*>(scratch(scratch_bytes(op)));
   make_factors<<<1, 1, 0, on>>>(op.beta1, op.beta2, op.epsilon, data_of<double>(op.scalars), factors);
   check_launch("make_factors");
-  with_act(op.weights.dtype, [&]<class T>(T) {
-    const AdamWBuffers<T> buffers{.grads = data_of<const float>(op.grads),
-                                  .master = data_of<float>(op.master),
-                                  .m = data_of<float>(op.m),
-                                  .v = data_of<float>(op.v),
-                                  .weights = op.weights.data == op.master.data ? nullptr : data_of<T>(op.weights)};
+  const auto launch = [&]<class M, class V, class T>(M, V, T) {
+    const AdamWBuffers<M, V, T> buffers{.grads = data_of<const float>(op.grads),
+                                        .master = data_of<float>(op.master),
+                                        .m = data_of<M>(op.m),
+                                        .v = data_of<V>(op.v),
+                                        .weights = op.weights.data == op.master.data ? nullptr : data_of<T>(op.weights)};
     const int own = phase_of(buffers.master);
     const bool alike = phase_of(buffers.grads) == own && phase_of(buffers.m) == own && phase_of(buffers.v) == own &&
                        phase_of(data_of<T>(op.weights)) == own;
@@ -236,9 +273,12 @@ void CudaBackend::run(Stream stream, const AdamW& op) {
     for (std::span<const DecayRange> rest = op.ranges; !rest.empty();) {
       const RangeChunk<DecayRange> chunk(rest);
       if (chunk.pieces() == 0) continue;
-      adamw<T><<<chunk.pieces(), kThreads, 0, on>>>(chunk, phase, factors, buffers);
+      adamw<M, V, T><<<chunk.pieces(), kThreads, 0, on>>>(chunk, phase, factors, buffers);
       check_launch(AdamW::kName);
     }
+  };
+  with_act(op.weights.dtype, [&]<class T>(T act) {
+    with_act(op.m.dtype, [&]<class M>(M m) { with_act(op.v.dtype, [&]<class V>(V v) { launch(m, v, act); }); });
   });
 }
 

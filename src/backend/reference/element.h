@@ -13,6 +13,8 @@ inline double get(const Tensor& tensor, int64_t i) {
       return static_cast<const float*>(tensor.data)[i];
     case DType::bf16:
       return to_float(static_cast<const bf16*>(tensor.data)[i]);
+    case DType::f16:
+      return to_float(static_cast<const f16*>(tensor.data)[i]);
     case DType::f64:
       return static_cast<const double*>(tensor.data)[i];
     case DType::i32:
@@ -30,6 +32,9 @@ inline void set(const Tensor& tensor, int64_t i, double value) {
       return;
     case DType::bf16:
       static_cast<bf16*>(tensor.data)[i] = to_bf16(static_cast<float>(value));
+      return;
+    case DType::f16:
+      static_cast<f16*>(tensor.data)[i] = to_f16(static_cast<float>(value));
       return;
     case DType::f64:
       static_cast<double*>(tensor.data)[i] = value;

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "backend/host_loss_scale.h"
 #include "backend/reference/element.h"
 #include "backend/reference/reference_backend.h"
 
@@ -18,13 +19,17 @@ void ReferenceBackend::run(Stream, const SquaredNorms& op) {
 void ReferenceBackend::run(Stream, const ApplyClip& op) {
   double sum = 0;
   for (int64_t r = 0; r < op.squares.count(); ++r) sum += get(op.squares, r);
-  const double norm = std::sqrt(sum), factor = op.max_norm / (norm + 1e-6);
+  const double loss_scale = scalar(op.scalars, StepScalar::loss_scale);
+  const double norm = std::sqrt(sum) / loss_scale, factor = op.max_norm / (norm + 1e-6);
   const bool finite = std::isfinite(norm) && std::isfinite(scalar(op.scalars, StepScalar::loss_sum));
   scalar_slot(op.scalars, StepScalar::grad_norm) = norm;
   scalar_slot(op.scalars, StepScalar::finite) = finite ? 1 : 0;
-  scalar_slot(op.scalars, StepScalar::clip_factor) = op.max_norm > 0 && factor < 1 ? factor : 1;
+  scalar_slot(op.scalars, StepScalar::clip_factor) = (op.max_norm > 0 && factor < 1 ? factor : 1) / loss_scale;
   scalar_slot(op.scalars, StepScalar::updates) += finite ? 1 : 0;
 }
+
+void ReferenceBackend::run(Stream, const ScaleLoss& op) { scale_loss(op); }
+void ReferenceBackend::run(Stream, const UpdateLossScale& op) { update_loss_scale(op); }
 
 void ReferenceBackend::run(Stream, const AdamW& op) {
   if (scalar(op.scalars, StepScalar::finite) == 0) return;

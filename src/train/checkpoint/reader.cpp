@@ -1,6 +1,7 @@
 #include "train/checkpoint/reader.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "base/crc32c.h"
@@ -32,8 +33,14 @@ StoredIndex index_of(const CheckpointManifest& manifest) {
   return index;
 }
 
+// Moments may be kept in another of these than they were saved in.
+bool converts(DType stored, DType wanted) {
+  const auto is_moment = [](DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; };
+  return stored == wanted || (is_moment(stored) && is_moment(wanted));
+}
+
 void check_same_kind(const StoredCheckpoint& checkpoint, const CheckpointTensor& wanted, const StoredTensor& stored) {
-  if (wanted.slice.global != stored.slice.global || wanted.tensor.dtype != stored.dtype)
+  if (wanted.slice.global != stored.slice.global || !converts(stored.dtype, wanted.tensor.dtype))
     throw CheckpointMismatch("{}: tensor {} is {} {} there, and {} {} is wanted", checkpoint.folder.string(), wanted.name,
                              name_of(stored.dtype), stored.slice.global, name_of(wanted.tensor.dtype), wanted.slice.global);
 }
@@ -58,15 +65,33 @@ void plan_tensor(const StoredCheckpoint& checkpoint, const StoredIndex& index, c
                              coverage.first_gap());
 }
 
+// The elements in the dtype of `wanted`.
+void deliver_converted(DType stored, const std::byte* from, int64_t count, const CheckpointTensor& wanted, int64_t begin) {
+  if (stored == wanted.tensor.dtype) return copy_elements(from, wanted, begin, count);
+  const auto convert = [&]<class From, class To>(From, To, auto&& one) {
+    std::vector<To> values(static_cast<size_t>(count));
+    for (size_t i = 0; i < values.size(); ++i) {
+      From value;
+      std::memcpy(&value, from + i * sizeof value, sizeof value);
+      values[i] = one(value);
+    }
+    copy_elements(values.data(), wanted, begin, count);
+  };
+  if (stored == DType::f32)
+    convert(float{}, bf16{}, [](float value) { return to_bf16(value); });
+  else
+    convert(bf16{}, float{}, [](bf16 value) { return to_float(value); });
+}
+
 // The part of `runs` from element `begin` of the stored tensor on that is in `bytes`.
-void deliver(const Delivery& delivery, int64_t begin, std::span<const std::byte> bytes) {
+void deliver(const Delivery& delivery, DType stored, int64_t begin, std::span<const std::byte> bytes) {
   const CheckpointTensor& wanted = *delivery.to;
-  const int64_t element = size_of(wanted.tensor.dtype);
+  const int64_t element = size_of(stored);
   const int64_t end = begin + narrow<int64_t>(bytes.size()) / element;
   auto run = std::ranges::upper_bound(delivery.runs, begin, {}, [](const CopyRun& r) { return r.from + r.count; });
   for (; run != delivery.runs.end() && run->from < end; ++run) {
     const int64_t first = std::max(begin, run->from), last = std::min(end, run->from + run->count);
-    copy_elements(bytes.data() + (first - begin) * element, wanted, run->to + first - run->from, last - first);
+    deliver_converted(stored, bytes.data() + (first - begin) * element, last - first, wanted, run->to + first - run->from);
   }
 }
 
@@ -79,7 +104,7 @@ void read_tensor(const File& file, const StoredTensor& stored, int64_t file_begi
     const std::span<std::byte> chunk = std::span(buffer).first(std::min<int64_t>(narrow<int64_t>(buffer.size()), total - done));
     file.read_at(file_begin + done, chunk);
     checksum = crc32c(chunk, checksum);
-    for (const Delivery& delivery : deliveries) deliver(delivery, done / element, chunk);
+    for (const Delivery& delivery : deliveries) deliver(delivery, stored.dtype, done / element, chunk);
     done += narrow<int64_t>(chunk.size());
   }
   if (checksum != stored.checksum)

@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-// Fills the tensors from whatever stored slices hold their elements. CheckpointMismatch, before anything is read, names a tensor
-// or region that the checkpoint does not have or has with another shape or dtype; a Failure names a shard and tensor that is
-// damaged, and leaves the tensors undefined.
+// Fills the tensors from whatever stored slices hold their elements; f32 and bf16 are converted into one another.
+// CheckpointMismatch, before anything is read, names a tensor or region that the checkpoint does not have or has with another
+// shape or dtype; a Failure names a shard and tensor that is damaged, and leaves the tensors undefined.
 void load_checkpoint(const StoredCheckpoint& checkpoint, std::span<const CheckpointTensor> tensors);
 
 // Loads the newest checkpoint that can be read, falling back past damaged ones, and says which were skipped, as find_latest does.

@@ -145,6 +145,8 @@ const char* safetensors_name_of(DType dtype) {
       return "F8_E4M3";
     case DType::f8e5m2:
       return "F8_E5M2";
+    case DType::f16:
+      return "F16";
   }
   CHECK_NEVER("unknown dtype");
   return "";

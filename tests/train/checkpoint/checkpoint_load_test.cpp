@@ -127,9 +127,26 @@ TEST_F(CheckpointLoad, NamesWhatIsMissing) {
                        "tensor w lacks 70 of the 120 elements of [0:12,0:10] of [12,10], the first of them number 50"));
   EXPECT_TRUE(contains(message(HeldSlice("w", TensorSlice::whole({12, 11}))),
                        "tensor w is f32 [12,10] there, and f32 [12,11] is wanted"));
-  CheckpointTensor as_bf16 = HeldSlice("w", TensorSlice::whole({12, 10}));
-  as_bf16.tensor.dtype = DType::bf16;
-  EXPECT_TRUE(contains(message(as_bf16), "and bf16 [12,10] is wanted"));
+  CheckpointTensor as_integers = HeldSlice("w", TensorSlice::whole({12, 10}));
+  as_integers.tensor.dtype = DType::i32;
+  EXPECT_TRUE(contains(message(as_integers), "and i32 [12,10] is wanted"));
+}
+
+TEST_F(CheckpointLoad, ConvertsBetweenF32AndBf16) {
+  std::vector<float> wide = {1.0f, -2.5f, 3.14159265f, 1e-30f, 65536.5f};
+  std::vector<bf16> narrow_values(wide.size());
+  const Tensor f32{wide.data(), DType::f32, {5}, Device::host}, bf{narrow_values.data(), DType::bf16, {5}, Device::host};
+  const auto named = [](const Tensor& tensor) { return std::vector<CheckpointTensor>{{"x", TensorSlice::whole({5}), tensor}}; };
+  const auto save_and_load = [&](int64_t step, const Tensor& from, const Tensor& to) {
+    CheckpointWriter writer(folder.path(), named(from), {});
+    writer.snapshot({.step = step});
+    writer.wait();
+    load_checkpoint(open_checkpoint(folder / checkpoint_name(step)), named(to));
+  };
+  save_and_load(1, f32, bf);
+  for (size_t i = 0; i < wide.size(); ++i) EXPECT_EQ(narrow_values[i].bits, to_bf16(wide[i]).bits);
+  save_and_load(2, bf, f32);
+  for (size_t i = 0; i < wide.size(); ++i) EXPECT_EQ(wide[i], to_float(narrow_values[i]));
 }
 
 // A request that does not fit is not damage: no older checkpoint is tried.

@@ -6,7 +6,8 @@
 
 namespace trireme::cpu {
 
-// The heads of a view of packed heads [B,T,*,D], f32 or bf16. Strides are in elements; head h of the view is at offset h * D.
+// The heads of a view of packed heads [B,T,*,D], f32, bf16 or f16. Strides are in elements; head h of the view is at offset h *
+// D.
 struct HeadsArgument {
   void* data = nullptr;
   int64_t batch_stride = 0;
@@ -68,6 +69,7 @@ struct AttentionKernels {
 
 TRIREME_DECLARE_KERNELS(AttentionKernels, attention_f32)
 TRIREME_DECLARE_KERNELS(AttentionKernels, attention_bf16)
+TRIREME_DECLARE_KERNELS(AttentionKernels, attention_f16)
 namespace amx {
 extern const AttentionKernels attention_bf16;
 }

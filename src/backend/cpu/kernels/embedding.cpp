@@ -48,8 +48,8 @@ void backward(const EmbeddingBackwardArguments& op, int64_t begin, int64_t end) 
 }  // namespace
 
 const EmbeddingKernels embedding_kernels = {
-    .forward = {forward<float>, forward<uint16_t>},
-    .backward = {backward<float>, backward<uint16_t>},
+    .forward = {forward<float>, forward<uint16_t>, forward<f16>},
+    .backward = {backward<float>, backward<uint16_t>, backward<f16>},
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

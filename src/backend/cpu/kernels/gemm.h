@@ -10,7 +10,8 @@
 
 namespace trireme::cpu {
 
-enum class Element : uint8_t { f32, bf16 };
+enum class Element : uint8_t { f32, bf16, f16 };
+constexpr int kElements = 3;
 
 // The memory layout of an operand [width, K]: its rows are contiguous, or its columns.
 enum class Layout : uint8_t { k_contiguous, width_contiguous };
@@ -42,8 +43,8 @@ struct GemmKernel {
   bool task_packs_a;                // each task packs its own A panels into its core's cache, instead of all threads together
   int64_t task_a_bytes;             // most bytes of A panels per block and task: with the sums they fit into L2
   int64_t a_k_bytes, b_k_bytes;     // bytes per k of a panel
-  PackPanels pack_a[2][2];          // [Element][Layout]; null if the kernel does not support the element
-  PackPanels pack_b[2][2];
+  PackPanels pack_a[kElements][2];  // [Element][Layout]; null if the kernel does not support the element
+  PackPanels pack_b[kElements][2];
 
   void (*begin_task)();  // called before and after the multiply calls of one task, on its thread
   void (*end_task)();

@@ -98,7 +98,14 @@ void finish_as(const FinishOperands& operands, const TilePlace& place, const flo
 
 void finish(const FinishOperands& operands, const TilePlace& place, const float* sums, int64_t stride) {
   if (operands.finish == Finish::add) return add(operands, place, sums, stride);
-  (operands.element == Element::f32 ? finish_as<float> : finish_as<uint16_t>)(operands, place, sums, stride);
+  switch (operands.element) {
+    case Element::f32:
+      return finish_as<float>(operands, place, sums, stride);
+    case Element::bf16:
+      return finish_as<uint16_t>(operands, place, sums, stride);
+    case Element::f16:
+      return finish_as<f16>(operands, place, sums, stride);
+  }
 }
 
 TRIREME_INLINE float sum_of_lanes(Register v) {
@@ -154,10 +161,17 @@ void multiply_few_of(const T* a, const T* b, int64_t rows, int64_t columns, int6
 
 void multiply_few(Element element, const void* a, const void* b, int64_t rows, int64_t columns, int64_t k, float* sums,
                   int64_t stride) {
-  if (element == Element::f32)
-    multiply_few_of(static_cast<const float*>(a), static_cast<const float*>(b), rows, columns, k, sums, stride);
-  else
-    multiply_few_of(static_cast<const uint16_t*>(a), static_cast<const uint16_t*>(b), rows, columns, k, sums, stride);
+  const auto multiply = [&]<class T>(const T*) {
+    multiply_few_of(static_cast<const T*>(a), static_cast<const T*>(b), rows, columns, k, sums, stride);
+  };
+  switch (element) {
+    case Element::f32:
+      return multiply(static_cast<const float*>(nullptr));
+    case Element::bf16:
+      return multiply(static_cast<const uint16_t*>(nullptr));
+    case Element::f16:
+      return multiply(static_cast<const f16*>(nullptr));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Packs f32 panels from f32 or bf16. A panel is [k][Stride] floats, of which the first Width are rows of the operand. No GEMM
-// reads the padding lanes up to Stride.
+// Packs f32 panels from f32, bf16 or f16. A panel is [k][Stride] floats, of which the first Width are rows of the operand. No
+// GEMM reads the padding lanes up to Stride.
 #pragma once
 
 #include "backend/cpu/kernels/gemm_vector.h"

@@ -35,6 +35,25 @@ TRIREME_INLINE Register load_register(const uint16_t* from) {
   return v;
 }
 
+TRIREME_INLINE Register load_register(const f16* from) {
+#if defined(__AVX512F__)
+  __m256i half;
+  __builtin_memcpy(&half, from, sizeof half);
+  return reinterpret_cast<Register>(_mm512_cvtph_ps(half));
+#elif defined(__F16C__)
+  __m128i half;
+  __builtin_memcpy(&half, from, sizeof half);
+  return reinterpret_cast<Register>(_mm256_cvtph_ps(half));
+#else
+  u16x16 half{};
+  __builtin_memcpy(&half, from, sizeof(f16) * kRegisterLanes);
+  const f32x16 wide = widen_f16(half);
+  Register v;
+  __builtin_memcpy(&v, &wide, sizeof v);
+  return v;
+#endif
+}
+
 TRIREME_INLINE void store_register(float* to, Register v) { __builtin_memcpy(to, &v, sizeof v); }
 
 TRIREME_INLINE float widen_element(float x) { return x; }
@@ -44,6 +63,8 @@ TRIREME_INLINE float widen_element(uint16_t bits) {
   __builtin_memcpy(&x, &wide, sizeof x);
   return x;
 }
+
+TRIREME_INLINE float widen_element(f16 x) { return load_part(&x, 1)[0]; }
 
 // Lanes a0 b0 a1 b1 ... of the lower or upper halves.
 template <class V>

@@ -63,8 +63,8 @@ void grad(const LogitsRow& row, int64_t target, float row_max, float row_sum, fl
 }  // namespace
 
 const LossKernels loss_kernels = {
-    .stats = {stats<float>, stats<uint16_t>},
-    .grad = {grad<float>, grad<uint16_t>},
+    .stats = {stats<float>, stats<uint16_t>, stats<f16>},
+    .grad = {grad<float>, grad<uint16_t>, grad<f16>},
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

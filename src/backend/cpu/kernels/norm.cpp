@@ -136,10 +136,10 @@ void backward(const NormBackwardArguments& op, int64_t begin, int64_t end, float
 }  // namespace
 
 const NormKernels norm_kernels = {
-    .residual_add = {residual_add<float>, residual_add<uint16_t>},
-    .dropout_backward = {dropout_backward<float>, dropout_backward<uint16_t>},
-    .forward = {forward<float>, forward<uint16_t>},
-    .backward = {backward<float>, backward<uint16_t>},
+    .residual_add = {residual_add<float>, residual_add<uint16_t>, residual_add<f16>},
+    .dropout_backward = {dropout_backward<float>, dropout_backward<uint16_t>, dropout_backward<f16>},
+    .forward = {forward<float>, forward<uint16_t>, forward<f16>},
+    .backward = {backward<float>, backward<uint16_t>, backward<f16>},
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

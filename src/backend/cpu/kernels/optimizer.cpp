@@ -46,28 +46,34 @@ TRIREME_INLINE f32x16 square_root(f32x16 v) {
   return load(x);
 }
 
-template <class T>
+template <class M, class V, class T>
 void adamw(const AdamWFactors& factors, const AdamWPiece& piece) {
+  M* first = static_cast<M*>(piece.m);
+  V* second = static_cast<V*>(piece.v);
   T* weights = static_cast<T*>(piece.weights);
   for_each_chunk(piece.count, [&](int64_t i, auto lanes) {
     const f32x16 gradient = load(piece.grads + i, lanes) * factors.clip;
-    const f32x16 m = load(piece.m + i, lanes) * factors.beta1 + gradient * factors.one_minus_beta1;
-    const f32x16 v = load(piece.v + i, lanes) * factors.beta2 + gradient * gradient * factors.one_minus_beta2;
+    const f32x16 m = load(first + i, lanes) * factors.beta1 + gradient * factors.one_minus_beta1;
+    const f32x16 v = load(second + i, lanes) * factors.beta2 + gradient * gradient * factors.one_minus_beta2;
     const f32x16 direction = m * factors.m_correction / (square_root(v) * factors.root_v_correction + factors.epsilon);
     const f32x16 master = load(piece.master + i, lanes);
     const f32x16 updated = master - (direction + master * piece.weight_decay) * factors.learning_rate;
-    store(piece.m + i, m, lanes);
-    store(piece.v + i, v, lanes);
+    store(first + i, m, lanes);
+    store(second + i, v, lanes);
     store(piece.master + i, updated, lanes);
     store(weights + i, updated, lanes);
   });
 }
 
+template <class M, class V>
+constexpr PerDType<void (*)(const AdamWFactors&, const AdamWPiece&)> kAdamW = {adamw<M, V, float>, adamw<M, V, uint16_t>,
+                                                                               adamw<M, V, f16>};
+
 }  // namespace
 
 const OptimizerKernels optimizer_kernels = {
     .sum_of_squares = sum_of_squares,
-    .adamw = {adamw<float>, adamw<uint16_t>},
+    .adamw = {{kAdamW<float, float>, kAdamW<float, uint16_t>}, {kAdamW<uint16_t, float>, kAdamW<uint16_t, uint16_t>}},
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -21,14 +21,15 @@ struct AdamWPiece {
   float weight_decay = 0;
   const float* grads = nullptr;
   float* master = nullptr;
-  float* m = nullptr;
-  float* v = nullptr;
+  void* m = nullptr;
+  void* v = nullptr;
   void* weights = nullptr;  // may be master
 };
 
 struct OptimizerKernels {
   double (*sum_of_squares)(const float* values, int64_t count);
-  PerDType<void (*)(const AdamWFactors&, const AdamWPiece&)> adamw;  // by the dtype of the weights
+  // By whether m and v are bf16 instead of f32, then by the dtype of the weights.
+  PerDType<void (*)(const AdamWFactors&, const AdamWPiece&)> adamw[2][2];
 };
 TRIREME_DECLARE_KERNELS(OptimizerKernels, optimizer_kernels)
 

@@ -40,9 +40,14 @@ void swiglu_backward(const void* gate_row, const void* up_row, const void* d_out
   });
 }
 
-template <class From, class To>
-void convert(const From* from, To* to, int64_t count) {
-  for_each_chunk(count, [&](int64_t i, auto lanes) { store(to + i, load(from + i, lanes), lanes); });
+template <class T>
+void from_f32(const float* from, void* to, int64_t count) {
+  for_each_chunk(count, [&](int64_t i, auto lanes) { store(static_cast<T*>(to) + i, load(from + i, lanes), lanes); });
+}
+
+template <class T>
+void to_f32(const void* from, float* to, int64_t count) {
+  for_each_chunk(count, [&](int64_t i, auto lanes) { store(to + i, load(static_cast<const T*>(from) + i, lanes), lanes); });
 }
 
 template <class T>
@@ -55,13 +60,13 @@ void accumulate(const void* from, float* to, int64_t count) {
 }  // namespace
 
 const PointwiseKernels pointwise_kernels = {
-    .gelu_tanh = {gelu_tanh_row<float>, gelu_tanh_row<uint16_t>},
-    .gelu_erf = {gelu_erf_row<float>, gelu_erf_row<uint16_t>},
-    .swiglu_forward = {swiglu_forward<float>, swiglu_forward<uint16_t>},
-    .swiglu_backward = {swiglu_backward<float>, swiglu_backward<uint16_t>},
-    .to_bf16 = convert<float, uint16_t>,
-    .to_f32 = convert<uint16_t, float>,
-    .accumulate = {accumulate<float>, accumulate<uint16_t>},
+    .gelu_tanh = {gelu_tanh_row<float>, gelu_tanh_row<uint16_t>, gelu_tanh_row<f16>},
+    .gelu_erf = {gelu_erf_row<float>, gelu_erf_row<uint16_t>, gelu_erf_row<f16>},
+    .swiglu_forward = {swiglu_forward<float>, swiglu_forward<uint16_t>, swiglu_forward<f16>},
+    .swiglu_backward = {swiglu_backward<float>, swiglu_backward<uint16_t>, swiglu_backward<f16>},
+    .from_f32 = {from_f32<float>, from_f32<uint16_t>, from_f32<f16>},
+    .to_f32 = {to_f32<float>, to_f32<uint16_t>, to_f32<f16>},
+    .accumulate = {accumulate<float>, accumulate<uint16_t>, accumulate<f16>},
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -12,8 +12,8 @@ struct PointwiseKernels {
   PerDType<void (*)(const void* gate, const void* up, void* out, int64_t width)> swiglu_forward;
   PerDType<void (*)(const void* gate, const void* up, const void* d_out, void* d_gate, void* d_up, int64_t width)>
       swiglu_backward;
-  void (*to_bf16)(const float* from, uint16_t* to, int64_t count);
-  void (*to_f32)(const uint16_t* from, float* to, int64_t count);
+  PerDType<void (*)(const float* from, void* to, int64_t count)> from_f32;  // to the dtype
+  PerDType<void (*)(const void* from, float* to, int64_t count)> to_f32;
   PerDType<void (*)(const void* from, float* to, int64_t count)> accumulate;
 };
 TRIREME_DECLARE_KERNELS(PointwiseKernels, pointwise_kernels)

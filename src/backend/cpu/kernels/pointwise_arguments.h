@@ -27,6 +27,7 @@ template <class Kernel>
 struct PerDType {
   Kernel f32;
   Kernel bf16;
+  Kernel f16;
 };
 
 // Dropout as defined in ops.h, as kernel arguments. Element (n, c) is kept if its 32 random bits are >= threshold.

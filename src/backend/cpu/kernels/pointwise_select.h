@@ -35,8 +35,12 @@ const Table& select_kernels(Isa isa, const Table& baseline, const Table& avx2, c
 
 template <class Kernel>
 Kernel select_dtype(const PerDType<Kernel>& kernels, DType dtype) {
-  CHECK(dtype == DType::f32 || dtype == DType::bf16);
-  return dtype == DType::f32 ? kernels.f32 : kernels.bf16;
+  CHECK(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16);
+  return dtype == DType::f32 ? kernels.f32 : dtype == DType::bf16 ? kernels.bf16 : kernels.f16;
+}
+
+inline char* at(const Tensor& tensor, int64_t element) {
+  return static_cast<char*>(tensor.data) + element * size_of(tensor.dtype);
 }
 
 inline DropoutArguments dropout_arguments(const Dropout& dropout, int64_t rows) {

@@ -69,6 +69,6 @@ void rotate(const RotaryArguments& a, int64_t begin, int64_t end) {
 
 }  // namespace
 
-const RotaryKernels rotary_kernels = {.rotate = {.f32 = rotate<float>, .bf16 = rotate<uint16_t>}};
+const RotaryKernels rotary_kernels = {.rotate = {.f32 = rotate<float>, .bf16 = rotate<uint16_t>, .f16 = rotate<f16>}};
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__F16C__)
   #include <immintrin.h>
 #endif
 
@@ -27,7 +27,11 @@ constexpr int kLanes = 16;
 // x - 0 is x for every x, so it compiles to the broadcast alone.
 TRIREME_INLINE f32x16 splat(float x) { return x - f32x16{}; }
 
-// bf16 is passed as its bits.
+// bf16 is passed as its bits. f16 is a type of its own.
+struct f16 {
+  uint16_t bits;
+};
+
 TRIREME_INLINE f32x16 load(const float* from) {
   f32x16 v;
   __builtin_memcpy(&v, from, sizeof v);
@@ -43,6 +47,69 @@ TRIREME_INLINE f32x16 load(const uint16_t* from) {
   u16x16 half;
   __builtin_memcpy(&half, from, sizeof half);
   return widen(half);
+}
+
+// Vectors of IEEE half precision, as its bits.
+#if defined(__AVX512F__)
+TRIREME_INLINE f32x16 widen_f16(u16x16 half) {
+  return reinterpret_cast<f32x16>(_mm512_cvtph_ps(reinterpret_cast<__m256i>(half)));
+}
+TRIREME_INLINE u16x16 to_f16_bits(f32x16 v) {
+  return reinterpret_cast<u16x16>(_mm512_cvtps_ph(reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
+}
+#elif defined(__F16C__)
+TRIREME_INLINE f32x16 widen_f16(u16x16 half) {
+  __m128i parts[2];
+  __builtin_memcpy(parts, &half, sizeof parts);
+  const __m256 wide[2] = {_mm256_cvtph_ps(parts[0]), _mm256_cvtph_ps(parts[1])};
+  f32x16 v;
+  __builtin_memcpy(&v, wide, sizeof v);
+  return v;
+}
+TRIREME_INLINE u16x16 to_f16_bits(f32x16 v) {
+  __m256 wide[2];
+  __builtin_memcpy(wide, &v, sizeof wide);
+  const __m128i parts[2] = {_mm256_cvtps_ph(wide[0], _MM_FROUND_TO_NEAREST_INT),
+                            _mm256_cvtps_ph(wide[1], _MM_FROUND_TO_NEAREST_INT)};
+  u16x16 half;
+  __builtin_memcpy(&half, parts, sizeof half);
+  return half;
+}
+#else
+TRIREME_INLINE f32x16 as_floats(u32x16 bits) {
+  f32x16 v;
+  __builtin_memcpy(&v, &bits, sizeof v);
+  return v;
+}
+TRIREME_INLINE u32x16 as_bits(f32x16 v) {
+  u32x16 bits;
+  __builtin_memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+// The steps of to_float(f16) and to_f16 in tensor/dtype.h.
+TRIREME_INLINE f32x16 widen_f16(u16x16 half) {
+  const u32x16 wide = __builtin_convertvector(half, u32x16);
+  const u32x16 bits = ((wide & 0x7fff) << 13) + (112u << 23), exponent = wide & 0x7c00;
+  const u32x16 special = bits + (112u << 23);
+  const u32x16 denormal = as_bits(as_floats(bits + (1u << 23)) - 0x1p-14f);
+  const u32x16 magnitude = exponent == 0x7c00 ? special : exponent == 0 ? denormal : bits;
+  return as_floats(magnitude | (wide & 0x8000) << 16);
+}
+TRIREME_INLINE u16x16 to_f16_bits(f32x16 v) {
+  const u32x16 signed_bits = as_bits(v), bits = signed_bits & 0x7fffffff;
+  const u32x16 normal = (bits - (112u << 23) + 0xfff + ((bits >> 13) & 1)) >> 13;
+  const u32x16 denormal = as_bits(as_floats(bits) + 0.5f) - (126u << 23);
+  const u32x16 infinity = u32x16{} + 0x7c00, nan = u32x16{} + 0x7e00;
+  u32x16 half = bits < (113u << 23) ? denormal : normal;
+  half = bits >= (143u << 23) ? infinity : half;
+  half = bits > (255u << 23) ? nan : half;
+  return __builtin_convertvector(half | ((signed_bits >> 16) & 0x8000), u16x16);
+}
+#endif
+TRIREME_INLINE f32x16 load(const f16* from) {
+  u16x16 half;
+  __builtin_memcpy(&half, from, sizeof half);
+  return widen_f16(half);
 }
 
 TRIREME_INLINE void store(float* to, f32x16 v) { __builtin_memcpy(to, &v, sizeof v); }
@@ -67,6 +134,11 @@ TRIREME_INLINE void store(uint16_t* to, f32x16 v) {
   __builtin_memcpy(to, &half, sizeof half);
 }
 
+TRIREME_INLINE void store(f16* to, f32x16 v) {
+  const u16x16 half = to_f16_bits(v);
+  __builtin_memcpy(to, &half, sizeof half);
+}
+
 // Stores 32 elements that will not be read soon, past the caches if the processor can. `to` must be aligned to a cache line.
 TRIREME_INLINE void stream_line(float* to, f32x16 lower, f32x16 upper) {
 #if defined(__AVX512F__)
@@ -86,6 +158,7 @@ TRIREME_INLINE void stream_line(uint16_t* to, f32x16 lower, f32x16 upper) {
   store(to, lower), store(to + kLanes, upper);
 #endif
 }
+TRIREME_INLINE void stream_line(f16* to, f32x16 lower, f32x16 upper) { store(to, lower), store(to + kLanes, upper); }
 // Orders streamed stores before this thread's later stores.
 TRIREME_INLINE void end_stream() {
 #if defined(__AVX512F__)
@@ -96,6 +169,8 @@ TRIREME_INLINE void end_stream() {
 // The value that a later load from memory of that type would give.
 TRIREME_INLINE f32x16 rounded_to(const float*, f32x16 v) { return v; }
 TRIREME_INLINE f32x16 rounded_to(const uint16_t*, f32x16 v) { return widen(to_bf16_bits(v)); }
+
+TRIREME_INLINE f32x16 rounded_to(const f16*, f32x16 v) { return widen_f16(to_f16_bits(v)); }
 
 // The first `count` < 16 elements; the others read as zero and are not written.
 template <class T>

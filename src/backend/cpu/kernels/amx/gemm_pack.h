@@ -32,7 +32,7 @@ TRIREME_INLINE u32x16 join_pairs(const uint16_t* even, const uint16_t* odd) {
   return __builtin_convertvector(lower, u32x16) | __builtin_convertvector(upper, u32x16) << 16;
 }
 
-TRIREME_INLINE f32x16 as_floats(u32x16 bits) {
+TRIREME_INLINE f32x16 floats_of(u32x16 bits) {
   f32x16 values;
   __builtin_memcpy(&values, &bits, sizeof values);
   return values;
@@ -43,7 +43,7 @@ TRIREME_INLINE void add_rows(const Square& square, float* to, int64_t count) {
   constexpr int kChains = 4;  // enough independent additions to hide their latency
   f32x16 sums[kChains] = {};
 #pragma GCC unroll 16
-  for (int i = 0; i < kTileWidth; ++i) sums[i % kChains] += as_floats(square[i] << 16) + as_floats(square[i] & 0xffff0000u);
+  for (int i = 0; i < kTileWidth; ++i) sums[i % kChains] += floats_of(square[i] << 16) + floats_of(square[i] & 0xffff0000u);
   const f32x16 sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   if (count >= kTileWidth)
     store(to, load(to) + sum);
