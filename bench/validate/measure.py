@@ -33,7 +33,7 @@ TITLES = {"clean": "Checks of clean hosts", "faults": "Faults that checks must n
 
 
 def busy_seconds():
-    """Of all cores together, and those of this process and its ended children."""
+    """Of all cores together, and those of this process and its ended children. What the kernel does for the network counts as others'."""
     fields = [int(word) for word in open("/proc/stat").readline().split()[1:]]
     own = os.times()
     return (sum(fields[:3]) + sum(fields[5:8])) / os.sysconf("SC_CLK_TCK"), own.user + own.system + own.children_user + own.children_system
@@ -218,8 +218,9 @@ def write_report(arguments, results, machines):
                                            ("with changes" in commit, "the checkout had changes")) if is_broken]
     rows = {"clean": clean_rows, "faults": fault_rows, "busbw": busbw_rows}[arguments.kind](results)
     report = "\n".join([f"# {TITLES[arguments.kind]}, {name[:15]}", "", f"`{'; '.join(dict.fromkeys(one['command'] for one in machines))}`, commit {commit}", "",
-                        *rows, "", f"{model}, {os.cpu_count()} cores, in {len(machines)} pieces of {seconds} s in all. Load average before them {load} at most; "
-                        f"other programs used {others:.1%} of the cores.", "", "May be cited: " + ("no: " + ", ".join(broken) if broken else "yes"), ""])
+                        *rows, "", f"{model}, {os.cpu_count()} cores, in {len(machines)} pieces:", "",
+                        *[f"- {one['seconds']} s at a load average of {one['load_before']} before and {one['load_after']} after; others used "
+                          f"{one['others']:.1%} of the cores" for one in machines], "", "May be cited: " + ("no: " + ", ".join(broken) if broken else "yes"), ""])
     print(report)
     folder = REPO / "bench/validate/reports"
     folder.mkdir(exist_ok=True)
@@ -258,7 +259,7 @@ def main():
             file.write(json.dumps(one) + "\n")
             if time.monotonic() - machine.begin > arguments.seconds:
                 break
-        words = [word for word in sys.argv[1:] if not word.startswith("--keep=")]
+        words = [word for before, word in zip(sys.argv, sys.argv[1:]) if not word.startswith("--keep") and before != "--keep"]
         file.write(json.dumps({**machine.result(), "command": "bench/validate/measure.py " + " ".join(words)}) + "\n")
 
 
