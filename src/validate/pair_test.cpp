@@ -121,7 +121,7 @@ std::vector<Pair> shared_pairs(Control& control, const std::vector<Pair>& pairs)
 }  // namespace
 
 PairResult run_pairs(RankGroup& here, const PairRequest& request) {
-  constexpr int kMoreTries = 2;
+  constexpr int kMoreTries = 4;
   const int count = static_cast<int>(request.units.size());
   PairTester tester(here, request);
   const auto rounds = pair_rounds(count);
