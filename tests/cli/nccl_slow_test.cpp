@@ -50,6 +50,14 @@ TEST_F(OverNccl, TrainsAsOnHostMemory) {
   EXPECT_TRUE(shard_bytes("gpus_run", 40) == shard_bytes("host", 40));
 }
 
+TEST_F(OverNccl, ALibraryThatCannotBeLoadedIsNamed) {
+  const auto result = run_shell(on_gpus("run", "", "TRIREME_NCCL=/no/such/library"));
+  EXPECT_EQ(result.status, 2) << result.output;
+  EXPECT_TRUE(contains(result.output, "trireme: TRIREME_NCCL=/no/such/library cannot be loaded: ")) << result.output;
+  EXPECT_TRUE(contains(result.output, "; name a libnccl.so.2, or unset it to search the usual places\n")) << result.output;
+  EXPECT_EQ(complaints(result.output), 1) << result.output;
+}
+
 // Silently, as over NVLink, and with an error of NCCL's own, as over a network.
 TEST_F(OverNccl, ARankThatIsKilledIsNamed) {
   const struct {

@@ -27,6 +27,7 @@ inline RankRun unpacked_run(const std::string& bytes) {
 }
 
 inline void run_over_nccl(const Layout& layout, int steps, const MakeOps& make_ops, World& world, RankRun& run) {
+  ::setenv("NCCL_DEBUG", "INFO", 1);  // no log file, which a process that ends without tidying up would leave behind
   FakeDevice device(static_cast<uint64_t>(world.rank()), make_ops());
   NcclSession session(device, device, world.progress());
   Mesh mesh =

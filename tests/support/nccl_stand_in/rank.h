@@ -14,9 +14,6 @@ class Rank : public std::enable_shared_from_this<Rank> {
  public:
   Rank(std::shared_ptr<Room> room, const Id& id, int ranks, int rank);
 
-  int ranks() const { return ranks_; }
-  int rank() const { return rank_; }
-
   // What ncclCommGetAsyncError says. Work that a call left in progress goes on here, and nowhere else.
   Result state();
   Result launch(const Unit& unit, trireme::FakeStream& stream);
