@@ -35,6 +35,14 @@ class LocalFaults : public LocalRun, public testing::WithParamInterface<const ch
     const ProgramResult result = trireme(launch_run(name, "--resume"), path());
     EXPECT_EQ(result.status, 0) << result.output;
   }
+  // The folder in which Open MPI keeps what a rank shares with others; empty if mpirun has not started it.
+  static std::string scratch_of(pid_t rank) {
+    const std::string environment = read_file(fmt::format("/proc/{}/environ", rank), 1 << 20);
+    const std::string variable = "OMPI_MCA_btl_vader_backing_directory=";
+    const size_t found = environment.find(variable);
+    if (found == std::string::npos) return "";
+    return environment.substr(found + variable.size(), environment.find('\0', found) - found - variable.size());
+  }
   void expect_undisturbed(const std::string& name) const {
     std::string whole;
     for (int rank = 0; rank < 2; ++rank)
@@ -86,6 +94,8 @@ TEST_P(LocalFaultsOfOne, ASupervisorToldToStopSavesAndLeavesNothing) {
 
 TEST_P(LocalFaults, AKilledSupervisorTakesItsRanksWithIt) {
   start("run");
+  const std::string scratch = scratch_of(ranks_of("run").at(0));
+  EXPECT_TRUE(scratch.empty() || fs::exists(scratch)) << scratch;
   kill(supervisors().at(0), SIGKILL);
   EXPECT_TRUE(eventually([&] { return processes("").empty(); }, seconds(10))) << left();
   EXPECT_LT(newest_step(launch_folder("run") / "results"), kLocalSteps) << "the ranks went on to their own end";
@@ -93,6 +103,7 @@ TEST_P(LocalFaults, AKilledSupervisorTakesItsRanksWithIt) {
   EXPECT_TRUE(contains(status_of("run"), "its supervisor was killed"));
   finish("run");
   expect_undisturbed("run");
+  EXPECT_TRUE(scratch.empty() || !fs::exists(scratch)) << "shared memory of killed ranks is left in " << scratch;
 }
 
 // Every file of the logs is on a full disk; the warning is on the terminal, once.

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
+#include "base/file.h"
 #include "comm/tcp.h"
 #include "launch/local/child.h"
 #include "launch/local/process_id.h"
@@ -50,6 +51,25 @@ std::string end_text(int status) {
                              : fmt::format("ended with status {}", status);
 }
 
+// The scratch folder of a job, for one attempt.
+class Scratch {
+ public:
+  explicit Scratch(const LocalJob& job) : folder_(scratch_folder(job)) {
+    if (folder_.empty()) return;
+    remove_tree(folder_);  // of an attempt whose supervisor was killed
+    create_folders(folder_);
+  }
+  ~Scratch() {
+    std::error_code ignored;  // what is left is removed before the next attempt
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+ private:
+  fs::path folder_;
+};
+
 class AttemptRun {
  public:
   AttemptRun(const LocalJob& job, RankLogs& logs, StopRequests& stop, std::vector<bool>& done_tasks, Recovery& recovery)
@@ -63,6 +83,7 @@ class AttemptRun {
   AttemptRun& operator=(const AttemptRun&) = delete;
 
   AttemptEnd run(AttemptStart start) {
+    const Scratch scratch(job_);
     start_ = std::move(start);
     start_.socket = socket_.name();
     if (job_.world > 1 && job_.world == job_.ranks) start_.port = TcpListener().port();  // free a moment ago

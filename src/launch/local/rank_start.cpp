@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/subprocess.h"
 #include "launch/local/apply_binding.h"
@@ -19,6 +21,9 @@
 
 namespace trireme {
 namespace {
+
+constexpr const char* kSharedMemory = "/dev/shm";
+constexpr std::array kScratchVariables = {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_orte_tmpdir_base"};
 
 // Of this process: 0 if nothing says otherwise.
 int64_t local_rank_in_environment() {
@@ -70,12 +75,24 @@ std::vector<std::string> container_command(const LocalJob& job, const AttemptSta
   return words;
 }
 
+std::filesystem::path scratch_folder(const LocalJob& job) {
+  const auto is_set = [&](const char* name) {
+    return std::getenv(name) != nullptr ||
+           std::ranges::find(job.environment, name, &EnvironmentVariable::name) != job.environment.end();
+  };
+  if (job.starter != RankStarter::mpirun || std::ranges::any_of(kScratchVariables, is_set)) return {};
+  if (::access(kSharedMemory, W_OK) != 0) return {};
+  return fmt::format("{}/trireme-{}-{:08x}", kSharedMemory, ::geteuid(), crc32c(bytes_of(job.folder.string())));
+}
+
 std::vector<EnvironmentVariable> rank_environment(const LocalJob& job, const AttemptStart& start, int64_t local_rank) {
   std::vector<EnvironmentVariable> all = job.environment;
   if (job.starter == RankStarter::mpirun) {
     // Waiting ranks leave the cores to those that compute.
     const bool shares_cores = job.ranks > static_cast<int64_t>(std::thread::hardware_concurrency());
     if (shares_cores) all.push_back({"OMPI_MCA_mpi_yield_when_idle", "1"});
+    if (const std::filesystem::path scratch = scratch_folder(job); !scratch.empty())
+      for (const char* variable : kScratchVariables) all.push_back({variable, scratch.string()});
     return all;
   }
   all.push_back({"TRIREME_LOCAL_RANK", fmt::format("{}", local_rank)});
