@@ -79,6 +79,21 @@ bool load_checkpoint_if_there(RunState& state, RunSetup& setup, RunLogs& logs) {
   return true;
 }
 
+Retention retention_of(const RunSetup& setup) {
+  const CheckpointSettings& keep = setup.settings.exp_manager.checkpoint;
+  return {.keep_last = keep.keep_last, .keep_best = keep.save_top_k};
+}
+
+// An attempt that was killed after a save, before it removed the oldest checkpoint, may have left no room for the next save.
+void remove_what_was_left(const RunSetup& setup, int64_t newest, RunLogs& logs) {
+  if (!setup.is_first()) return;
+  try {
+    remove_old_checkpoints(setup.folder.checkpoints(), newest, retention_of(setup));
+  } catch (const Failure& failure) {
+    logs.warn(failure.what());
+  }
+}
+
 bool is_first_on_machine(const RunSetup& setup) { return local_rank_of(setup.control.places(), setup.world.rank()) == 0; }
 
 std::unique_ptr<LocalStore> make_local_store(const RunSetup& setup, const Retention& keep) {
@@ -97,8 +112,7 @@ void start_run(RunState& state, RunSetup& setup, RunLogs& logs) {
   state.engine =
       std::make_unique<Engine>(setup.engine_settings(), setup.backend, setup.mesh, state.memory->arenas, state.memory->step);
   if (setup.settings.exp_manager.create_checkpoint_callback) {
-    const CheckpointSettings& keep = setup.settings.exp_manager.checkpoint;
-    const Retention retention{.keep_last = keep.keep_last, .keep_best = keep.save_top_k};
+    const Retention retention = retention_of(setup);
     state.writer =
         std::make_unique<CheckpointWriter>(setup.folder.checkpoints(), checkpoint_tensors(*state.engine, CheckpointUse::save),
                                            retention, &setup.control, make_local_store(setup, retention));
@@ -111,6 +125,7 @@ void start_run(RunState& state, RunSetup& setup, RunLogs& logs) {
   }
   if (load_checkpoint_if_there(state, setup, logs)) {
     logs.say(fmt::format("resumed from step {}, {} samples consumed", state.step, state.consumed_samples));
+    if (state.writer != nullptr && state.saved_step == state.step) remove_what_was_left(setup, state.step, logs);
   } else if (setup.restored) {
     if (!has_base) setup.restored->load(parameter_tensors(*state.engine));
     if (setup.adapter) setup.adapter->load(state.engine->lora()->adapter_tensors());

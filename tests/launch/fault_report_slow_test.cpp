@@ -65,5 +65,24 @@ TEST_F(FaultReport, LocalCheckpointsServeARestartWhoseDiskIsFull) {
   EXPECT_EQ(run_shell("umount " + shared.string()).status, 0);
 }
 
+TEST_F(FaultReport, ARestartFinishesWhatAKilledSaveLeftToRemove) {
+  const fs::path shared = results("run") / "checkpoints", old = shared / "step-00000001";
+  fs::create_directories(shared);
+  if (run_shell("mount -t tmpfs -o size=16m tmpfs " + shared.string()).status != 0) SKIP_FOR(machine) << "only root can mount";
+  const std::string run = "launch local tiny.yaml --name run --ranks 2 --resume --max-restarts 0 trainer.max_steps=";
+  EXPECT_EQ(trireme(run + "30").status, 0);
+  // As after a kill between a save and the removal of the oldest checkpoint, on a disk that has no room for another one.
+  fs::copy(shared / "step-00000030", old, fs::copy_options::recursive);
+  EXPECT_EQ(run_shell(fmt::format("head -c 4M /dev/zero > {}/filler", old.string())).status, 0);
+  EXPECT_EQ(
+      run_shell(fmt::format("head -c {} /dev/zero > {}/filler", fs::space(shared).available - (1 << 19), shared.string())).status,
+      0);
+  const ProgramResult resumed = trireme(run + "60");
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(newest_step(results("run")), 60);
+  EXPECT_EQ(run_shell("umount " + shared.string()).status, 0);
+}
+
 }  // namespace
 }  // namespace trireme
