@@ -19,8 +19,8 @@ struct AttemptStart {
   bool resumes = false;  // the ranks continue from the newest checkpoint
 };
 
-// Where Open MPI keeps shared memory and sockets of a job's ranks, instead of /dev/shm and /tmp. What killed processes leave there
-// goes with the folder, at the end of the attempt or before the next one. Empty: Open MPI's own places are used.
+// Where Open MPI keeps shared memory and sockets of a job's ranks, instead of /dev/shm and /tmp. What killed processes leave
+// there goes with the folder, at the end of the attempt or before the next one. Empty: Open MPI's own places are used.
 std::filesystem::path scratch_folder(const LocalJob& job);
 
 // argv of `trireme launch start-rank` for the ranks of a job: with mpirun in front, or the same for each rank.
