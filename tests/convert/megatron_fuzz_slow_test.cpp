@@ -61,7 +61,7 @@ void fuzz(const std::string& golden, const std::string& file, int count, uint32_
   int64_t refused = 0;
   for (int i = 0; i < count; ++i) {
     std::string bytes = whole;
-    for (uint32_t changes = 1 + random() % 3; changes > 0 && bytes.size() > 16; --changes) mutate(bytes, random);
+    for (auto changes = 1 + random() % 3; changes > 0 && bytes.size() > 16; --changes) mutate(bytes, random);
     {
       File to = File::create(target);
       to.write(bytes);

@@ -198,7 +198,9 @@ TEST_F(MegatronMistakes, AreNamed) {
 TEST_F(MegatronMistakes, FlippedBitsOfWeightsAreFound) {
   const std::filesystem::path file = folder_ / "torch/iter_0000007/mp_rank_00_000/model_optim_rng.pt";
   std::string bytes = read_file(file, 1 << 20);
-  bytes[bytes.size() / 2] ^= 1;  // in an element: most of the file is elements
+  const ZipArchive archive({std::as_bytes(std::span(bytes)), "file"});
+  const std::span<const std::byte> word = archive.find("model_optim_rng/data/0")->bytes;
+  bytes[static_cast<size_t>(reinterpret_cast<const char*>(word.data()) - bytes.data()) + 9] ^= 1;
   atomic_write(file, bytes_of(bytes));
   EXPECT_THROW(MegatronImport(folder_ / "torch", {}).write(folder_ / "run"), Failure);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));

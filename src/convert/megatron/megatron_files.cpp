@@ -85,7 +85,7 @@ class Flattener {
   void add(const std::string& prefix, const PickleValue& value, int depth = 0) {
     // A dict that contains itself, or the same dicts again and again, must end.
     constexpr int kDeepest = 12;
-    constexpr size_t kMostValues = 1 << 20;
+    constexpr size_t kMostValues = 1 << 17, kLongestName = 512;
     if (++seen_ > kMostValues) throw Failure("{}: damaged: its dicts have more than {} entries", file_.where(), kMostValues);
     if (const auto tensor = file_.tensor(value)) {
       to_.insert_or_assign(prefix, *tensor);
@@ -96,7 +96,8 @@ class Flattener {
     const PickleValue::Items& items = value.dict()->items;
     for (size_t i = 0; i + 1 < items.size(); i += 2)
       if (items[i]->is(Kind::text)) {
-        if (items[i]->text.size() > 512) throw Failure("{}: damaged: a name of {} bytes", file_.where(), items[i]->text.size());
+        if (prefix.size() + items[i]->text.size() > kLongestName)
+          throw Failure("{}: damaged: a name of more than {} bytes", file_.where(), kLongestName);
         add(prefix + (prefix.empty() ? "" : ".") + std::string(items[i]->text), *items[i + 1], depth + 1);
       }
   }
@@ -114,7 +115,7 @@ std::vector<const PickleValue*> model_chunks(const PickleValue& root) {
   if (const PickleValue* state = root.find("state_dict");
       state != nullptr && state->dict() != nullptr && !state->dict()->items.empty())
     return {state};
-  for (int64_t chunk = 0; chunk < 1024; ++chunk) {
+  for (int64_t chunk = 0; chunk < 128; ++chunk) {
     const PickleValue* model = root.find(fmt::format("model{}", chunk));
     if (model == nullptr) break;
     chunks.push_back(model);

@@ -53,10 +53,11 @@ void add_piece(ShardedTensor& to, const TorchTensor& tensor, const Shape& offset
 // The number of tokens in a vocab.json.
 int64_t tokens_in(const ByteView& vocabulary) {
   const nlohmann::json tokens = parse_strict_json(vocabulary.text(), vocabulary.where);
+  constexpr int64_t kMostTokens = int64_t{1} << 32;
   int64_t count = 0;
   if (tokens.is_object())
     for (const auto& [text, id] : tokens.items())
-      if (id.is_number_unsigned()) count = std::max(count, json_size(id, vocabulary.where) + 1);
+      if (id.is_number_unsigned()) count = std::max(count, std::min(json_size(id, vocabulary.where), kMostTokens) + 1);
   return count;
 }
 
@@ -181,6 +182,12 @@ std::optional<MegatronImport::Source> MegatronImport::find_source(const Paramete
   }
   source.tensor = found->second;
   const Shape& there = source.tensor.shape;
+  // Checked before memory for the whole is taken.
+  int64_t held = 0;
+  for (const ShardedTensor::Piece& piece : source.tensor.pieces) held += piece.extent.count();
+  if (held < there.count())
+    throw UserError("{}: tensor {} of {} is not complete: its parts have {} elements; copy the files of all ranks",
+                    files_.where(), row.name, there, held);
   const bool has_padding = is_of_vocabulary(row.name) && there.rank() == 2 && there[0] >= expected[0];
   if (there != (has_padding ? with_rows(expected, there[0]) : expected))
     throw UserError("{}: tensor {} is {}, and by the settings of {} it should be {}", files_.where(), row.name, there,

@@ -84,6 +84,7 @@ bool is_on(const Tree* value) {
 }
 
 Tree tree_of(const PickleValue& value) {
+  constexpr size_t kLongestText = 4096;  // no setting is longer
   switch (value.kind) {
     case Kind::boolean:
       return Tree(value.integer != 0);
@@ -92,17 +93,19 @@ Tree tree_of(const PickleValue& value) {
     case Kind::real:
       return Tree(double{value.real});
     case Kind::text:
-      return scalar_from_text(as_utf8(std::string(value.text)));
+      return scalar_from_text(as_utf8(std::string(value.text.substr(0, kLongestText))));
     default:
       return {};
   }
 }
 
-Tree tree_of_arguments(const PickleValue& arguments) {
+Tree tree_of_arguments(const PickleValue& arguments, const std::string& where) {
   Tree tree{Tree::Map{}};
   const PickleValue::Items& items = arguments.dict()->items;
+  constexpr size_t kMostArguments = 1 << 13;  // Megatron has 600
+  if (items.size() / 2 > kMostArguments) throw Failure("{}: damaged: {} arguments", where, items.size() / 2);
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    const std::string key(items[i]->text);
+    const std::string key(items[i]->text.substr(0, 100));
     const bool is_name = items[i]->is(Kind::text) && !key.empty() && key.size() < 100 && std::ranges::all_of(key, [](char c) {
                            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
                          });
@@ -237,7 +240,7 @@ class SettingsMaker {
 
 MegatronDescription describe_megatron(const MegatronFiles& files, const std::string& config) {
   if (!config.empty()) return {model_of(read_yaml_file(config), config), true, config};
-  if (files.arguments() != nullptr) return {tree_of_arguments(*files.arguments()), false, files.where()};
+  if (files.arguments() != nullptr) return {tree_of_arguments(*files.arguments(), files.where()), false, files.where()};
   if (!files.config().empty())
     return {model_of(read_yaml(files.config(), files.config_name()), files.config_name()), true, files.config_name()};
   throw UserError(

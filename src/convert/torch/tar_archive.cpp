@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kBlock = 512;
-constexpr uint64_t kLongestName = 4096;
+constexpr uint64_t kLongestTarName = 4096;
 
 std::string_view text_field(std::string_view header, size_t begin, size_t length) {
   const std::string_view field = header.substr(begin, length);
@@ -73,7 +73,7 @@ void read_pax(std::string_view text, const std::string& where, LongFields& field
     const std::string_view line = text.substr(space + 1, length - space - 2);
     const size_t equals = line.find('=');
     const std::string_view key = line.substr(0, equals), value = equals == std::string_view::npos ? "" : line.substr(equals + 1);
-    if (key == "path") fields.name = std::string(value.substr(0, kLongestName));
+    if (key == "path") fields.name = std::string(value.substr(0, kLongestTarName));
     if (key == "size") {
       uint64_t size = 0;
       for (const char digit : value) {
@@ -109,7 +109,7 @@ std::map<std::string, std::span<const std::byte>> read_tar(const ByteView& archi
     const auto bytes = archive.part(at + kBlock, size);
     const std::string_view contents = archive.text().substr(at + kBlock, size);
     if (type == 'L') {
-      fields.name = std::string(text_field(contents, 0, std::min<uint64_t>(size, kLongestName)));
+      fields.name = std::string(text_field(contents, 0, std::min<uint64_t>(size, kLongestTarName)));
     } else if (type == 'x') {
       read_pax(contents, archive.where, fields);
     } else if (type != 'g') {
