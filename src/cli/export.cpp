@@ -169,8 +169,7 @@ int import_megatron(const ImportArguments& arguments) {
   fmt::print("written    {}\n", output.string());
   fmt::print("go on      trireme train {}/recipe.yaml model.data.data_prefix=[FILE]\n", arguments.output);
   if (imported.has_optimizer())
-    fmt::print("or resume  trireme train {0}/recipe.yaml exp_manager.resume_from_checkpoint={0}/checkpoints/{1}\n",
-               arguments.output, checkpoint_name(imported.step()));
+    fmt::print("or resume  trireme train {0}/recipe.yaml exp_manager.explicit_log_dir={0} --resume\n", arguments.output);
   return kDone;
 }
 
