@@ -205,6 +205,10 @@ TEST_F(RunServerTest, AnOpenAddressNeedsTheToken) {
 }
 
 TEST_F(RunServerTest, ForbidsThePageToAskAnybodyElse) {
+  const std::vector<std::string> always = ask("/").headers;
+  for (const char* header : {"X-Frame-Options: DENY", "X-Content-Type-Options: nosniff", "Referrer-Policy: no-referrer",
+                             "Cross-Origin-Resource-Policy: same-origin", "Cache-Control: no-store"})
+    EXPECT_EQ(std::ranges::count(always, header), 1) << header;
   const HttpResponse page = ask("/");
   std::string policy;
   for (const std::string& header : page.headers)

@@ -29,6 +29,8 @@ void overlapped(ModelSettings& model) {
   model.optim.overlap_grad_sync = model.optim.overlap_param_sync = model.overlap_p2p_comm = model.ub_tp_comm_overlap = true;
 }
 void fsdp(ModelSettings& model) { model.fsdp = true, model.num_layers = 4; }
+// The pieces of sharded masters, of 128 elements, end within rows.
+void uneven(ModelSettings& model) { model.hidden_size = 48, model.num_attention_heads = 4, model.num_query_groups = 2; }
 void recomputed(ModelSettings& model) { model.activations_checkpoint_granularity = RecomputeGranularity::full; }
 // FP8 needs multiples of 16 in every GEMM. What dropout draws depends on no layout, but rounding to FP8 makes more of it.
 void fp8(ModelSettings& model) {
@@ -53,6 +55,7 @@ const std::vector<Layout>& layouts() {
       lora("llama_tp2_dp2_sharded_overlapped", llama(), {overlapped}, {.tp = 2, .dp = 2}),
       lora("llama_dp2_pp2_interleaved", llama(), {interleaved}, {.dp = 2, .pp = 2}),
       lora("neox_dp2_pp2_sharded_recomputed", neox(), {sharded_optimizer, recomputed}, {.dp = 2, .pp = 2}),
+      lora("llama_dp4_sharded_uneven", llama(), {sharded_optimizer, uneven}, {.dp = 4}),
       lora("gpt3_dp2_fsdp", gpt3(), {fsdp}, {.dp = 2}),
       lora("llama_tp2_sp_dp2_fsdp_recomputed", llama(), {sp, fsdp, recomputed}, {.tp = 2, .dp = 2}),
       lora("llama_tp2_sp_bf16", llama(), {sp}, {.tp = 2}, Precision::bf16),
