@@ -86,7 +86,7 @@ void TorchTensor::read(int64_t begin, std::span<float> to) const {
     case TorchType::f64:
       return convert_strided<double>(*this, begin, to, [](double value) { return static_cast<float>(value); });
     case TorchType::f16:
-      return convert_strided<uint16_t>(*this, begin, to, widen_f16);
+      return convert_strided<uint16_t>(*this, begin, to, [](uint16_t bits) { return to_float(f16{bits}); });
     case TorchType::bf16:
       return convert_strided<uint16_t>(*this, begin, to, [](uint16_t bits) { return to_float(bf16{bits}); });
     case TorchType::other:
