@@ -181,7 +181,8 @@ class MachineMeasure {
       gpu.set(key, Tree(int64_t{1}));
     Tree file;
     // Every plan from this file prints the summary.
-    const char* how = request_.depth == MeasureDepth::quick ? "measured with --quick, which is too little to rely on" : "measured";
+    const char* how =
+        request_.depth == MeasureDepth::quick ? "measured with --quick, which is too little to rely on" : "measured";
     file.set("summary", Tree(fmt::format("{}: {} with {}", how, plural(machine_.ranks, "rank"), backend.description())));
     file.set("source", Tree(fmt::format("trireme plan --measure, commit {}", kCommit)));
     file.set("gpu", std::move(gpu));
