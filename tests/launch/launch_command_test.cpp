@@ -90,7 +90,7 @@ TEST_F(LaunchCommand, SlipsAreOneLineAndStartNothing) {
   expect_line("local tiny.yaml --ranks 0", "--ranks 0: use 1 or more");
   expect_line("local nosuch", "no such recipe");
   expect_line("local", "which recipe?");
-  expect_line("local tiny.yaml --name Big_Run", "use at most 48 lower case letters");
+  expect_line("local tiny.yaml --name big/run", "use at most 48 letters, digits, underscores, dots and dashes");
   expect_line("local tiny.yaml --network tcpxx", "use azure-ib, efa");
   expect_line("local tiny.yaml --stages evaluation", "evaluation needs --tasks, such as ");
   expect_line("local tiny.yaml model.hidden_size=33", "hidden_size");

@@ -126,7 +126,7 @@ TEST_F(LocalCommand, BadInputIsOneLineAndStartsNothing) {
   expect_line("launch local tiny.yaml --container lxc image", "--container lxc: use docker, podman, ctr or enroot");
   expect_line("launch local tiny.yaml --container podman image", "podman is not on PATH", "PATH=/nothing");
   expect_line("launch local tiny.yaml --results tiny.yaml/runs", "tiny.yaml is not a folder");
-  expect_line("launch local tiny.yaml --name Big", "--name Big: use at most");
+  expect_line("launch local tiny.yaml --name big/run", "--name big/run: use at most");
 }
 
 }  // namespace
