@@ -11,15 +11,20 @@ NcclType type_of(DType dtype) {
       return NcclType::f32;
     case DType::bf16:
       return NcclType::bf16;
+    case DType::f16:
+      return NcclType::f16;
     case DType::f64:
       return NcclType::f64;
     case DType::i32:
       return NcclType::i32;
     case DType::i64:
       return NcclType::i64;
-    default:
+    case DType::u8:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
       return NcclType::u8;  // bytes are moved, never summed
   }
+  CHECK_NEVER("unknown dtype");
 }
 
 NcclReduce reduce_of(Reduce reduce, DType dtype) {

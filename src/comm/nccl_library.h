@@ -15,7 +15,7 @@ struct NcclCommunicator;  // defined by NCCL
 using NcclStream = void*;
 
 enum class NcclResult : int { success = 0, in_progress = 7 };  // any other value is an error, which result_text names
-enum class NcclType : int { u8 = 1, i32 = 2, i64 = 4, f32 = 7, f64 = 8, bf16 = 9 };
+enum class NcclType : int { u8 = 1, i32 = 2, i64 = 4, f16 = 6, f32 = 7, f64 = 8, bf16 = 9 };
 enum class NcclReduce : int { sum = 0, max = 2 };
 
 struct NcclConfig;  // defined in nccl_library.cpp

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "backend/reference/reference_backend.h"
@@ -40,7 +41,7 @@ class NcclLayouts : public testing::TestWithParam<Layout> {
  protected:
   static void matches_one_rank_and_the_plan() {
     const Layout& layout = GetParam();
-    const int steps = runs_all() ? 5 : 3;
+    const int steps = runs_all() ? steps_for(layout) : std::min(steps_for(layout), 3);
     const std::vector<RankRun> runs = train_over_nccl(layout, steps, [] { return std::make_unique<CpuBackend>(1); });
     ASSERT_FALSE(HasFailure());
     expect_same_as_one_rank(layout, runs, train(on_one_rank(layout), steps)[0]);

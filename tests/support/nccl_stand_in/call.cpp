@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+
+#include "tensor/dtype.h"
 
 namespace nccl_stand_in {
 namespace {
@@ -20,13 +21,6 @@ const char* name_of(Type type) {
 }
 
 bool reduces(const Op& op) { return op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter; }
-
-float widened(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-uint16_t narrowed(float value) {  // to the nearest bf16, ties to even
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 template <class T>
 T reduced(T a, T b, Reduce reduce) {
@@ -44,18 +38,21 @@ void reduce_all(std::byte* to, const std::byte* from, uint64_t count, Reduce red
   }
 }
 
-void reduce_bf16(std::byte* to, const std::byte* from, uint64_t count, Reduce reduce) {
+// Every sum is rounded, as NCCL rounds it.
+template <class T>
+void reduce_narrow(std::byte* to, const std::byte* from, uint64_t count, Reduce reduce, T (*narrow)(float)) {
   for (uint64_t i = 0; i < count; ++i) {
-    uint16_t a, b;
+    T a, b;
     std::memcpy(&a, to + 2 * i, 2);
     std::memcpy(&b, from + 2 * i, 2);
-    a = narrowed(reduced(widened(a), widened(b), reduce));
+    a = narrow(reduced(trireme::to_float(a), trireme::to_float(b), reduce));
     std::memcpy(to + 2 * i, &a, 2);
   }
 }
 
 bool has_reduction(Type type) {
-  return type == Type::f32 || type == Type::bf16 || type == Type::f64 || type == Type::i32 || type == Type::i64;
+  return type == Type::f32 || type == Type::bf16 || type == Type::f16 || type == Type::f64 || type == Type::i32 ||
+         type == Type::i64;
 }
 
 // In place means exactly one place; anything else that overlaps is read after it was written.
@@ -143,8 +140,10 @@ void reduce_into(std::byte* to, const std::byte* from, uint64_t count, Type type
       return reduce_all<int32_t>(to, from, count, reduce);
     case Type::i64:
       return reduce_all<int64_t>(to, from, count, reduce);
+    case Type::f16:
+      return reduce_narrow<trireme::f16>(to, from, count, reduce, trireme::to_f16);
     default:
-      return reduce_bf16(to, from, count, reduce);
+      return reduce_narrow<trireme::bf16>(to, from, count, reduce, trireme::to_bf16);
   }
 }
 
