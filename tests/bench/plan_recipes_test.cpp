@@ -13,7 +13,7 @@ ProgramResult planned_recipes(const std::string& options) {
   return run_shell("python3 -B " TRIREME_SOURCE_DIR "/bench/plan/recipes.py " + options);
 }
 
-class PlanRecipes : public testing::Test {
+class PlanRecipesSlow : public testing::Test {
  protected:
   void SetUp() override {
     if (run_shell("command -v python3").status != 0) SKIP_FOR(peer) << "python3 is not installed";
@@ -21,14 +21,14 @@ class PlanRecipes : public testing::Test {
 };
 
 // `bench/plan/recipes.py > docs/plan-recipes.md` brings it up to date.
-TEST_F(PlanRecipes, CommittedPageIsWhatTheProgramSays) {
+TEST_F(PlanRecipesSlow, CommittedPageIsWhatTheProgramSays) {
   const ProgramResult page = planned_recipes("--trireme " TRIREME_BINARY);
   ASSERT_EQ(page.status, 0) << page.output;
   std::ifstream committed(TRIREME_SOURCE_DIR "/docs/plan-recipes.md");
   EXPECT_EQ(page.output, std::string(std::istreambuf_iterator<char>(committed), {}));
 }
 
-TEST_F(PlanRecipes, SaysWhichCommandFailed) {
+TEST_F(PlanRecipesSlow, SaysWhichCommandFailed) {
   const ProgramResult failed = planned_recipes("--trireme false");
   EXPECT_EQ(failed.status, 1);
   EXPECT_EQ(failed.output, "false recipes ended with status 1\n");

@@ -123,7 +123,7 @@ TEST(PlanCommandTest, ARecipeOfTheUserIsNotReplaced) {
   EXPECT_EQ(line, "extends: gpt3/126m");
 }
 
-TEST(PlanCommandTest, ATargetIsReachedWithTheFewestGpus) {
+TEST(PlanCommandSlow, ATargetIsReachedWithTheFewestGpus) {
   const std::string common = "gpt3/5b --cluster dgx-h100 --search --tokens 300B --memory 60GB --target-days ";
   const nlohmann::json search = plan_json(common + "8");
   const nlohmann::json& winner = search.at("winner");
@@ -146,7 +146,7 @@ TEST(PlanCommandTest, ChangedHardwareChangesThePrediction) {
   EXPECT_EQ(slower.at("memory").at("gpu_memory").get<int64_t>(), int64_t{40} << 30);
 }
 
-TEST(PlanCommandTest, ScaleFindsTheFastestLayoutAtEachNumberOfGpus) {
+TEST(PlanCommandSlow, ScaleFindsTheFastestLayoutAtEachNumberOfGpus) {
   const TemporaryFolder folder;
   const std::string svg = (folder / "scaling.svg").string();
   const nlohmann::json scaling = plan_json("gpt3/5b --cluster dgx-h100 --scale 4,8,...,32 --svg " + svg);

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-class ValidationTasks : public testing::Test {
+class ValidationTasksSlow : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     shared_ = std::make_unique<TemporaryFolder>();
@@ -61,7 +61,7 @@ class ValidationTasks : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ValidationTasks, AreScoredAsEvaluateScoresCheckpoints) {
+TEST_F(ValidationTasksSlow, AreScoredAsEvaluateScoresCheckpoints) {
   const ProgramResult run = run_program(arguments("scored", tasks()));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_NE(run.output.find("tasks 2/4  lambada perplexity "), std::string::npos) << run.output;
@@ -76,7 +76,7 @@ TEST_F(ValidationTasks, AreScoredAsEvaluateScoresCheckpoints) {
 }
 
 // A resumed run makes the scores after its checkpoint again, and once.
-TEST_F(ValidationTasks, AreThereOnceAfterAResume) {
+TEST_F(ValidationTasksSlow, AreThereOnceAfterAResume) {
   ASSERT_EQ(run_program(arguments("resumed", tasks())).status, 0);
   const std::vector<nlohmann::json> before = scores_of("resumed");
   std::filesystem::remove_all(folder_ / "resumed/checkpoints/step-00000004");
@@ -87,7 +87,7 @@ TEST_F(ValidationTasks, AreThereOnceAfterAResume) {
   EXPECT_EQ(after[1]["scores"], before[1]["scores"]);
 }
 
-TEST_F(ValidationTasks, FollowAValidationUnlessTheyHaveStepsOfTheirOwn) {
+TEST_F(ValidationTasksSlow, FollowAValidationUnlessTheyHaveStepsOfTheirOwn) {
   const ProgramResult run =
       run_program(arguments("validated", tasks("model.validation_tasks.every_n_steps=0 trainer.val_check_interval=3 "
                                                "model.data.splits_string=\"'1,1,0'\" trainer.limit_val_batches=1")));
@@ -97,7 +97,7 @@ TEST_F(ValidationTasks, FollowAValidationUnlessTheyHaveStepsOfTheirOwn) {
   EXPECT_EQ(found[0]["steps_done"], 3);
 }
 
-TEST_F(ValidationTasks, AreScoredByAllRanks) {
+TEST_F(ValidationTasksSlow, AreScoredByAllRanks) {
   if (run_shell("command -v mpirun").status != 0) SKIP_FOR(mpi) << "mpirun is not installed";
   for (const auto& [name, layout] :
        {std::pair{"tp2pp2",
@@ -110,7 +110,7 @@ TEST_F(ValidationTasks, AreScoredByAllRanks) {
   }
 }
 
-TEST_F(ValidationTasks, MistakesAreOneLine) {
+TEST_F(ValidationTasksSlow, MistakesAreOneLine) {
   const auto refuses = [&](const std::string& more, const std::string& words) {
     const ProgramResult result = run_program(arguments("refused", more));
     EXPECT_EQ(result.status, 2) << result.output;

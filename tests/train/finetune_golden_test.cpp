@@ -86,33 +86,33 @@ std::vector<float> values_in(const std::filesystem::path& file) {
   return values;
 }
 
-class FinetuneLayouts : public FinetuneGolden {
+class FinetuneLayoutsSlow : public FinetuneGolden {
  protected:
   void SetUp() override {
     if (run_shell("command -v mpirun").status != 0) SKIP_FOR(mpi) << "mpirun is not installed";
   }
 };
 
-TEST_F(FinetuneLayouts, AllWeightsOverTensorParallelRanks) {
+TEST_F(FinetuneLayoutsSlow, AllWeightsOverTensorParallelRanks) {
   expect_golden(run_shell(mpirun(2, arguments("tp2", "model.tensor_model_parallel_size=2"))), "tp2", "full");
 }
 
-TEST_F(FinetuneLayouts, AllWeightsShardedOverDataParallelRanks) {
+TEST_F(FinetuneLayoutsSlow, AllWeightsShardedOverDataParallelRanks) {
   expect_golden(run_shell(mpirun(2, arguments("fsdp", "model.fsdp=true"))), "fsdp", "full");
 }
 
-TEST_F(FinetuneLayouts, LoraOverPipelineAndDataParallelRanks) {
+TEST_F(FinetuneLayoutsSlow, LoraOverPipelineAndDataParallelRanks) {
   expect_golden(run_shell(mpirun(4, arguments("pp2dp2", lora_arguments() + " model.pipeline_model_parallel_size=2 "
                                                                            "model.optim.name=distributed_fused_adam"))),
                 "pp2dp2", "lora");
 }
 
-TEST_F(FinetuneLayouts, LoraOverShardedWeights) {
+TEST_F(FinetuneLayoutsSlow, LoraOverShardedWeights) {
   expect_golden(run_shell(mpirun(2, arguments("lora-fsdp", lora_arguments() + " model.fsdp=true"))), "lora-fsdp", "lora");
 }
 
 // Begun on two tensor-parallel ranks, ended on one; the adapters and the merged model are those of a run on one rank.
-TEST_F(FinetuneLayouts, LoraGoesOnOnAnotherLayout) {
+TEST_F(FinetuneLayoutsSlow, LoraGoesOnOnAnotherLayout) {
   const std::string more = lora_arguments() + " ++exp_manager.checkpoint_callback_params.every_n_train_steps=8",
                     parallel = more + " model.tensor_model_parallel_size=2 model.sequence_parallel=true";
   ASSERT_EQ(run_program(arguments("one", more)).status, 0);
