@@ -84,7 +84,7 @@ TEST(PlanCommandTest, APageThatCannotBeWrittenIsOneLine) {
   EXPECT_EQ(lines_of(result.output), 1) << result.output;
 }
 
-TEST(PlanCommandTest, TheFirstLayoutOfASearchIsAPlanWithItsTime) {
+TEST(PlanCommandSlow, TheFirstLayoutOfASearchIsAPlanWithItsTime) {
   const std::string common = "gpt3/5b --cluster dgx-a100 --nodes 2 model.global_batch_size=64";
   const nlohmann::json search = plan_json(common + " --search --best 3");
   ASSERT_EQ(search.at("best").size(), 3);
@@ -97,7 +97,7 @@ TEST(PlanCommandTest, TheFirstLayoutOfASearchIsAPlanWithItsTime) {
   EXPECT_LE(first.at("step_s"), search.at("best").at(2).at("step_s"));
 }
 
-TEST(PlanCommandTest, TheWinnerOfASearchIsARecipe) {
+TEST(PlanCommandSlow, TheWinnerOfASearchIsARecipe) {
   const TemporaryFolder folder;
   const std::string best = (folder / "best.yaml").string();
   for (const char* recipe : {"gpt3/126m --nodes 1,...,4 --vary fp8,sharding", "pythia/160m --nodes 2"}) {
@@ -162,7 +162,7 @@ TEST(PlanCommandSlow, ScaleFindsTheFastestLayoutAtEachNumberOfGpus) {
 }
 
 // What is said of the winner is what a plan of it says, typed with its overrides or as the recipe that was written.
-TEST(PlanCommandTest, TheModelOfABudgetCanBePlanned) {
+TEST(PlanCommandSlow, TheModelOfABudgetCanBePlanned) {
   const TemporaryFolder folder;
   const std::string best = (folder / "best.yaml").string();
   const nlohmann::json budget = plan_json("--cluster dgx-h100 --nodes 1 --tokens 30B --days 5 --output " + best);

@@ -4,7 +4,7 @@
 namespace trireme {
 namespace {
 
-class LocalCommand : public LocalRun {
+class LocalCommandSlow : public LocalRun {
  protected:
   std::string short_run(const std::string& more = "") const {
     return "launch local tiny.yaml --ranks 1 trainer.max_steps=10 " + more;
@@ -28,7 +28,7 @@ class LocalCommand : public LocalRun {
   }
 };
 
-TEST_F(LocalCommand, RunsFromAnyFolderAndNumbersTheSecondRun) {
+TEST_F(LocalCommandSlow, RunsFromAnyFolderAndNumbersTheSecondRun) {
   const ProgramResult first = trireme(short_run("--report-bindings --env TRIREME_TEST=1"));
   EXPECT_EQ(first.status, 0) << first.output;
   EXPECT_TRUE(contains(first.output, "Logging to: " + (launch_folder("tiny") / "log.txt").string()));
@@ -44,7 +44,7 @@ TEST_F(LocalCommand, RunsFromAnyFolderAndNumbersTheSecondRun) {
   EXPECT_EQ(more.output.find("step  10/10"), std::string::npos) << "the log of the first run is not shown again";
 }
 
-TEST_F(LocalCommand, ADryRunSaysWhatItWouldStartAndWhyAndChangesNothing) {
+TEST_F(LocalCommandSlow, ADryRunSaysWhatItWouldStartAndWhyAndChangesNothing) {
   const ProgramResult result = trireme("launch local tiny.yaml --ranks 2 --dry-run");
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_TRUE(contains(result.output, "choice  ranks started "));
@@ -52,7 +52,7 @@ TEST_F(LocalCommand, ADryRunSaysWhatItWouldStartAndWhyAndChangesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
-TEST_F(LocalCommand, ADetachedRunIsFoundFollowedAndStopped) {
+TEST_F(LocalCommandSlow, ADetachedRunIsFoundFollowedAndStopped) {
   const ProgramResult started = trireme("launch local tiny.yaml --ranks 2 --name night --detach trainer.max_steps=400000");
   EXPECT_EQ(started.status, 0) << started.output;
   EXPECT_EQ(trireme("launch --logs night --rank 1").status, 0) << "also before it has said anything";
@@ -67,14 +67,14 @@ TEST_F(LocalCommand, ADetachedRunIsFoundFollowedAndStopped) {
   EXPECT_TRUE(contains(trireme("launch --stop night").output, "had ended"));
 }
 
-TEST_F(LocalCommand, ARunInAPodIsPartOfALargerOne) {
+TEST_F(LocalCommandSlow, ARunInAPodIsPartOfALargerOne) {
   const std::string pod = "JOB_COMPLETION_INDEX=1 NNODES=2 ";
   const ProgramResult result = trireme("launch local tiny.yaml --ranks 2 --dry-run", pod + "MASTER_ADDR=pod-0");
   EXPECT_TRUE(contains(result.output, "choice  ranks 2 to 3 of 4"));
   EXPECT_TRUE(contains(trireme("launch local tiny.yaml --ranks 2 --dry-run", pod).output, "MASTER_ADDR is not; set it"));
 }
 
-TEST_F(LocalCommand, TwoPodsFormOneWorld) {
+TEST_F(LocalCommandSlow, TwoPodsFormOneWorld) {
   const int port = 20000 + static_cast<int>(::getpid()) % 10000;
   std::string both;
   for (int pod = 0; pod < 2; ++pod)
@@ -89,7 +89,7 @@ TEST_F(LocalCommand, TwoPodsFormOneWorld) {
   EXPECT_TRUE(contains(text_of(folder_ / "out0"), "layout  2 ranks"));
 }
 
-TEST_F(LocalCommand, AContainerRunsTheRanksAndItsSupervisorRestartsIt) {
+TEST_F(LocalCommandSlow, AContainerRunsTheRanksAndItsSupervisorRestartsIt) {
   const std::string path = fake_runtime("podman");
   const ProgramResult result = trireme(short_run("--container podman localhost/image"), path);
   EXPECT_EQ(result.status, 0) << result.output;
@@ -98,7 +98,7 @@ TEST_F(LocalCommand, AContainerRunsTheRanksAndItsSupervisorRestartsIt) {
   EXPECT_TRUE(contains(text_of(folder_ / "arguments.txt"), "--volume " + launch_folder("tiny").string()));
 }
 
-TEST_F(LocalCommand, AContainerThatCannotStartIsGivenUp) {
+TEST_F(LocalCommandSlow, AContainerThatCannotStartIsGivenUp) {
   const std::string path = fake_runtime("docker");
   folder_.write("bin/docker", "#!/bin/sh\n[ \"$1\" = run ] && { echo no such image >&2; exit 125; }\nexit 0\n");
   const ProgramResult result = trireme(short_run("--name c --container docker localhost/image"), path);
@@ -107,7 +107,7 @@ TEST_F(LocalCommand, AContainerThatCannotStartIsGivenUp) {
   EXPECT_EQ(read_attempts(launch_folder("c")).size(), 3U);
 }
 
-TEST_F(LocalCommand, ALostSupervisorEndsTheRanksInItsContainer) {
+TEST_F(LocalCommandSlow, ALostSupervisorEndsTheRanksInItsContainer) {
   const std::string path = fake_runtime("podman");
   const std::string run =
       "launch local tiny.yaml --name c --ranks 1 --detach --container podman localhost/image trainer.max_steps=400000";
@@ -117,7 +117,7 @@ TEST_F(LocalCommand, ALostSupervisorEndsTheRanksInItsContainer) {
   EXPECT_TRUE(eventually([&] { return processes("").empty(); }, std::chrono::seconds(20))) << left();
 }
 
-TEST_F(LocalCommand, BadInputIsOneLineAndStartsNothing) {
+TEST_F(LocalCommandSlow, BadInputIsOneLineAndStartsNothing) {
   expect_line("launch local tiny.yaml --ranks 2 --gpus 0,9", "--gpus 0,9: ");
   expect_line("launch local tiny.yaml --ranks 2 --gpus 0,x", "\"x\" is not the number of a GPU");
   expect_line("launch local tiny.yaml --ranks 2 --map-by numa:4", "--map-by numa:4: use ppr:N:UNIT");

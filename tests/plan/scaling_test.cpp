@@ -66,7 +66,7 @@ TEST(ScalingTest, APointThatNothingFitsIsLeftOutOfThePicture) {
   EXPECT_EQ(circles, 4);  // one of each curve in each panel
 }
 
-TEST(LayoutSearchTest, TriesFp8AndShardingWhereAsked) {
+TEST(LayoutSearchSlow, TriesFp8AndShardingWhereAsked) {
   const auto variants = [](const std::string& cluster, bool varies) {
     const PlanRequest request =
         request_for("gpt3/126m", cluster, {"trainer.num_nodes=1", "trainer.devices=2", "model.global_batch_size=4"});
@@ -82,7 +82,7 @@ TEST(LayoutSearchTest, TriesFp8AndShardingWhereAsked) {
 }
 
 // ZB-H1 has a smaller bubble than 1F1B and does not run in FP8; chunks have the interleaved schedule.
-TEST(LayoutSearchTest, TriesThePipelineSchedulesThatRun) {
+TEST(LayoutSearchSlow, TriesThePipelineSchedulesThatRun) {
   PlanRequest request =
       request_for("gpt3/126m", "dgx-h100", {"trainer.num_nodes=1", "trainer.devices=2", "model.global_batch_size=4"});
   for (const bool fp8 : {false, true}) {
@@ -100,7 +100,7 @@ TEST(LayoutSearchTest, TriesThePipelineSchedulesThatRun) {
   }
 }
 
-TEST(LayoutSearchTest, NoLayoutIsFasterThanTheLeastDays) {
+TEST(LayoutSearchSlow, NoLayoutIsFasterThanTheLeastDays) {
   PlanRequest request = request_for("gpt3/5b", "dgx-h100");
   request.tokens = 300e9;
   const RunPlan fastest = search_layouts(request, {.count = 1}).best.front();
@@ -109,7 +109,7 @@ TEST(LayoutSearchTest, NoLayoutIsFasterThanTheLeastDays) {
   EXPECT_NEAR(least_days(request, {.varies_fp8 = true}) / least, 989.0 / 1979, 1e-9);
 }
 
-TEST(LayoutSearchTest, TheMemoryOfAShortStepIsThatOfTheWholeStep) {
+TEST(LayoutSearchSlow, TheMemoryOfAShortStepIsThatOfTheWholeStep) {
   const PlanRequest request = request_for("gpt3/20b", "dgx-h100", {"trainer.num_nodes=2", "model.global_batch_size=256"});
   const LayoutSearch search = search_layouts(request, {.count = 12});
   ASSERT_EQ(search.best.size(), 12);

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-class FinetuneGolden : public testing::Test {
+class FinetuneGoldenSlow : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = std::make_unique<TemporaryFolder>();
@@ -28,15 +28,15 @@ class FinetuneGolden : public testing::Test {
   static inline std::unique_ptr<TemporaryFolder> folder_;
 };
 
-TEST_F(FinetuneGolden, AllWeights) { expect_golden(run_program(arguments("full")), "full", "full"); }
+TEST_F(FinetuneGoldenSlow, AllWeights) { expect_golden(run_program(arguments("full")), "full", "full"); }
 
-TEST_F(FinetuneGolden, FromAFolderOfTransformers) {
+TEST_F(FinetuneGoldenSlow, FromAFolderOfTransformers) {
   const std::string exported = (*folder_ / "hf").string();
   ASSERT_EQ(run_program(fmt::format("export {} --to hf --output {}", (*folder_ / "run").string(), exported)).status, 0);
   expect_golden(run_program(finetune_arguments(exported, (*folder_ / "from-hf").string())), "from-hf", "full");
 }
 
-TEST_F(FinetuneGolden, Lora) {
+TEST_F(FinetuneGoldenSlow, Lora) {
   expect_golden(run_program(arguments("lora", lora_arguments())), "lora", "lora");
   // What is evaluated is the merged model.
   const ProgramResult scores = run_program(fmt::format("evaluate {}/lora --data {}/data --tasks piqa --threads 1 --json",
@@ -45,7 +45,7 @@ TEST_F(FinetuneGolden, Lora) {
 }
 
 // The adapters of a run, written and read again, are the same adapters.
-TEST_F(FinetuneGolden, AdaptersComeBackFromTheirFiles) {
+TEST_F(FinetuneGoldenSlow, AdaptersComeBackFromTheirFiles) {
   ASSERT_EQ(run_program(arguments("short", lora_arguments() + " trainer.max_steps=3")).status, 0);
   const std::string written = (*folder_ / "peft").string();
   const ProgramResult exported =
@@ -61,7 +61,7 @@ TEST_F(FinetuneGolden, AdaptersComeBackFromTheirFiles) {
             read_file(*folder_ / "peft2/adapter_model.safetensors", 1 << 24));
 }
 
-TEST_F(FinetuneGolden, LoraResumesBitForBit) {
+TEST_F(FinetuneGoldenSlow, LoraResumesBitForBit) {
   // In FP8 the scales of the GEMMs are part of what is resumed.
   for (const auto& [kind, precision] :
        {std::pair{"fp32", ""}, {"fp8", "trainer.precision=bf16 model.fp8=true trainer.backend=reference"}}) {
@@ -86,7 +86,7 @@ std::vector<float> values_in(const std::filesystem::path& file) {
   return values;
 }
 
-class FinetuneLayoutsSlow : public FinetuneGolden {
+class FinetuneLayoutsSlow : public FinetuneGoldenSlow {
  protected:
   void SetUp() override {
     if (run_shell("command -v mpirun").status != 0) SKIP_FOR(mpi) << "mpirun is not installed";
@@ -152,7 +152,7 @@ void expect_close(const std::vector<double>& found, const char* kind, double tol
   std::printf("%s: losses within %.1e\n", kind, most);
 }
 
-TEST_F(FinetuneGolden, InBf16) {
+TEST_F(FinetuneGoldenSlow, InBf16) {
   for (const auto& [kind, more] : {std::pair{"full", std::string()}, {"lora", lora_arguments()}}) {
     const std::string output = fmt::format("{}-bf16", kind);
     const ProgramResult result = run_program(arguments(output, more + " trainer.precision=bf16"));
@@ -161,7 +161,7 @@ TEST_F(FinetuneGolden, InBf16) {
   }
 }
 
-TEST_F(FinetuneGolden, InFp8) {
+TEST_F(FinetuneGoldenSlow, InFp8) {
   for (const auto& [kind, more] : {std::pair{"full", std::string()}, {"lora", lora_arguments()}}) {
     const std::string output = fmt::format("{}-fp8", kind);
     const std::string fp8 = more + " trainer.precision=bf16 model.fp8=true trainer.backend=reference";
@@ -171,7 +171,7 @@ TEST_F(FinetuneGolden, InFp8) {
   }
 }
 
-class FinetuneMistakes : public FinetuneGolden {
+class FinetuneMistakes : public FinetuneGoldenSlow {
  protected:
   void refuses(const std::string& more, const std::string& words) {
     const ProgramResult result = run_program(arguments("refused", more));

@@ -39,13 +39,13 @@ void compare_over_mpi(const Layout& layout) {
   expect_as_planned(runs[0]);
 }
 
-TEST(LayoutsOverMpi, TensorAndPipeline) {
+TEST(LayoutsOverMpiSlow, TensorAndPipeline) {
   ModelSettings model = small_gpt3();
   model.sequence_parallel = true;
   compare_over_mpi(layout_of("tp2_sp_pp2", model, {.tp = 2, .pp = 2}));
 }
 
-TEST(LayoutsOverMpi, InterleavedAndData) {
+TEST(LayoutsOverMpiSlow, InterleavedAndData) {
   ModelSettings model = small_llama();
   model.num_layers = 4;
   model.virtual_pipeline_model_parallel_size = 2;
@@ -54,7 +54,7 @@ TEST(LayoutsOverMpi, InterleavedAndData) {
   compare_over_mpi(layout_of("pp2_vp2_dp2", model, {.dp = 2, .pp = 2}));
 }
 
-TEST(LayoutsOverMpi, Context) { compare_over_mpi(layout_of("cp2", small_neox(), {.cp = 2})); }
+TEST(LayoutsOverMpiSlow, Context) { compare_over_mpi(layout_of("cp2", small_neox(), {.cp = 2})); }
 
 std::vector<Layout> cover() {
   std::vector<Layout> all;

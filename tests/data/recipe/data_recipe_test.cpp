@@ -133,7 +133,7 @@ TEST_F(DataRecipeTest, MistakesNameTheKey) {
   EXPECT_TRUE(contains(message_of<UserError>([&] { load_data_recipe("demo", {}, "out"); }), "not a key of a data recipe"));
 }
 
-class RunRecipeTest : public DataRecipeTest {
+class RunRecipeSlow : public DataRecipeTest {
  protected:
   void SetUp() override {
     DataRecipeTest::SetUp();
@@ -164,7 +164,7 @@ class RunRecipeTest : public DataRecipeTest {
   std::string out, said;
 };
 
-TEST_F(RunRecipeTest, GoesFromTheServerToTokensAndReports) {
+TEST_F(RunRecipeSlow, GoesFromTheServerToTokensAndReports) {
   EXPECT_EQ(run(pile()).outcome, RecipeOutcome::complete) << said;
   EXPECT_EQ(fs::file_size(fs::path(out) / "my-gpt3_00_text_document.bin"), 2u * (3 + 1 + 3 + 1));
   EXPECT_EQ(fs::file_size(fs::path(out) / "my-gpt3_01_text_document.bin"), 2u * (5 + 1));
@@ -182,7 +182,7 @@ TEST_F(RunRecipeTest, GoesFromTheServerToTokensAndReports) {
   EXPECT_EQ(report["products"][0]["documents"], 2);
 }
 
-TEST_F(RunRecipeTest, ProcessesThatShareTheVocabularyWaitForEachOther) {
+TEST_F(RunRecipeSlow, ProcessesThatShareTheVocabularyWaitForEachOther) {
   fs::create_directories(out);
   std::optional<File> other = File::open_update(fs::path(out) / ".vocabulary.lock");
   ASSERT_TRUE(other->lock());
@@ -197,7 +197,7 @@ TEST_F(RunRecipeTest, ProcessesThatShareTheVocabularyWaitForEachOther) {
   EXPECT_TRUE(contains(said, "waiting for another process that fetches the vocabulary"));
 }
 
-TEST_F(RunRecipeTest, WhatIsThereIsNotMadeAgain) {
+TEST_F(RunRecipeSlow, WhatIsThereIsNotMadeAgain) {
   EXPECT_EQ(run(pile({"file_numbers='0'"})).outcome, RecipeOutcome::complete);
   fs::remove(folder / "server/00.jsonl");
   EXPECT_EQ(run(pile()).outcome, RecipeOutcome::complete) << said;
@@ -212,7 +212,7 @@ TEST_F(RunRecipeTest, WhatIsThereIsNotMadeAgain) {
   EXPECT_TRUE(fs::exists(fs::path(out) / "my-gpt3_01_text_document.idx"));
 }
 
-TEST_F(RunRecipeTest, WhatIsThereInPartIsNotCalledComplete) {
+TEST_F(RunRecipeSlow, WhatIsThereInPartIsNotCalledComplete) {
   EXPECT_EQ(run(pile()).outcome, RecipeOutcome::complete) << said;
   fs::resize_file(fs::path(out) / "my-gpt3_01_text_document.bin", 3);
   EXPECT_TRUE(contains(message_of<UserError>([&] { run(pile()); }), "my-gpt3_01_text_document.bin: 3 bytes"));
@@ -220,7 +220,7 @@ TEST_F(RunRecipeTest, WhatIsThereInPartIsNotCalledComplete) {
   EXPECT_TRUE(contains(message_of<UserError>([&] { run(pile()); }), "it is gone"));
 }
 
-TEST_F(RunRecipeTest, DownloadsAreKeptWhereAskedAndUsedWhenThere) {
+TEST_F(RunRecipeSlow, DownloadsAreKeptWhereAskedAndUsedWhenThere) {
   EXPECT_EQ(run(pile({"rm_downloaded=false"})).outcome, RecipeOutcome::complete);
   EXPECT_TRUE(fs::exists(fs::path(out) / "downloads/00.jsonl"));
   fs::remove(folder / "server/00.jsonl");
@@ -231,7 +231,7 @@ TEST_F(RunRecipeTest, DownloadsAreKeptWhereAskedAndUsedWhenThere) {
 }
 
 // Nothing listens on port 1 of this machine. What cannot be reached is said soon, once, with the keys or options of its place.
-TEST_F(RunRecipeTest, HostsThatCannotBeReachedAreSaidSoon) {
+TEST_F(RunRecipeSlow, HostsThatCannotBeReachedAreSaidSoon) {
   const std::string nowhere = "http://127.0.0.1:1";
   for (const auto& [change, remedy] : {std::pair("download_vocab_url=" + nowhere + "/vocab.json", "download_vocab_url=URL"),
                                        std::pair("download_url=" + nowhere, "--url or --mirror")}) {
@@ -248,7 +248,7 @@ TEST_F(RunRecipeTest, HostsThatCannotBeReachedAreSaidSoon) {
   }
 }
 
-TEST_F(RunRecipeTest, DryRunWritesNothing) {
+TEST_F(RunRecipeSlow, DryRunWritesNothing) {
   RecipeRun asked = pile();
   asked.dry_run = DryRun::yes;
   const RecipeResult result = run(asked);
@@ -257,12 +257,12 @@ TEST_F(RunRecipeTest, DryRunWritesNothing) {
   EXPECT_FALSE(fs::exists(out));
 }
 
-TEST_F(RunRecipeTest, DiskThatIsTooSmallStopsItBeforehand) {
+TEST_F(RunRecipeSlow, DiskThatIsTooSmallStopsItBeforehand) {
   EXPECT_TRUE(contains(message_of<UserError>([&] { run(pile({"text_bytes_per_byte=1e14"})); }), "are needed and"));
   EXPECT_FALSE(fs::exists(out));
 }
 
-TEST_F(RunRecipeTest, MissingFileIsLookedForAtOtherPlaces) {
+TEST_F(RunRecipeSlow, MissingFileIsLookedForAtOtherPlaces) {
   fs::remove(folder / "server/01.jsonl");
   EXPECT_TRUE(contains(message_of<UserError>([&] { run(pile()); }), "01.jsonl: there is no such file"));
   RecipeRun asked = pile();
@@ -272,7 +272,7 @@ TEST_F(RunRecipeTest, MissingFileIsLookedForAtOtherPlaces) {
   EXPECT_EQ(run(asked).outcome, RecipeOutcome::complete) << said;
 }
 
-TEST_F(RunRecipeTest, ArchivesOfTextBecomeTrainAndVal) {
+TEST_F(RunRecipeSlow, ArchivesOfTextBecomeTrainAndVal) {
   for (int i = 0; i < 20; ++i) folder.write(fmt::format("texts/{:02}.txt", i), fmt::format("text {:02}", i));
   const std::string command =
       fmt::format("cd {} && tar cJf part.xz -C texts . && tar cf server/set0.tar part.xz", folder.path().string());
