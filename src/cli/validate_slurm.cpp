@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "cli/command.h"
 #include "cli/validate_options.h"
 #include "launch/slurm/validation_step.h"

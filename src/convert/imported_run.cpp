@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/build_info.h"
+#include "base/file.h"
 #include "config/settings_printer.h"
 #include "config/yaml.h"
 #include "convert/new_folder.h"

@@ -162,7 +162,7 @@ std::filesystem::path write_results(const EvaluationRequest& request, const Eval
     hashes[result.task.name] = sha256_of(hashed);
   }
   json["task_hashes"] = hashes;
-  const std::filesystem::path path = request.output / fmt::format("results_{}.json", date);
+  std::filesystem::path path = request.output / fmt::format("results_{}.json", date);
   atomic_write(path, bytes_of(json_text(json)));
   for (const TaskResult& result : results) std::filesystem::remove(progress_path(request, result.task));
   return path;

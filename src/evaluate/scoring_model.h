@@ -20,7 +20,7 @@ ModelSettings for_scoring(ModelSettings model);
 // Rows and asked rows of a batch; all that its memory depends on.
 struct ScoringShape {
   int64_t B = 0, T = 0, M = 0;
-  auto operator<=>(const ScoringShape&) const = default;
+  auto operator<=>(const ScoringShape&) const = default;  // NOLINT(modernize-use-nullptr): false positive in generated code
 };
 
 class ScoringModel {

@@ -1,5 +1,7 @@
 #include "plan/measured_machine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -90,8 +92,8 @@ double CollectiveTimes::seconds(double bytes) const {
 
 std::string format_of(const Settings& settings) {
   if (settings.model.fp8.enabled) return "fp8";
-  constexpr const char* kFormats[] = {"f32", "bf16", "fp16"};
-  return kFormats[static_cast<size_t>(settings.trainer.precision)];
+  constexpr const char* kNames[] = {"f32", "bf16", "fp16"};
+  return kNames[static_cast<size_t>(settings.trainer.precision)];
 }
 
 const MeasuredOps* MeasuredMachine::ops_of(const Settings& settings) const {
@@ -138,7 +140,7 @@ Tree to_tree(const MeasuredMachine& machine) {
     for (const auto& [name, times] : ops.ops()) {
       Tree::List rows;
       for (const MeasuredCall& one : times.measured()) rows.push_back(row_of(one));
-      tree.set(format + "." + name, Tree(std::move(rows)));
+      tree.set(fmt::format("{}.{}", format, name), Tree(std::move(rows)));
     }
   return tree;
 }

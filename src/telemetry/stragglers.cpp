@@ -45,7 +45,7 @@ void StragglerWatch::Spread::add(std::span<const double> values) {
   variance_ += (squares / static_cast<double>(values.size()) - variance_) / count;
 }
 
-StragglerWatch::StragglerWatch(std::vector<int> stage_of_rank)
+StragglerWatch::StragglerWatch(const std::vector<int>& stage_of_rank)
     : block_spread_(kFirstVariance, 8, 100, 16),
       group_spread_(kFirstVariance / kGroupBlocks, 2, 16, 8),
       group_(stage_of_rank.size()) {

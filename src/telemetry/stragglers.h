@@ -51,7 +51,7 @@ class StragglerWatch {
   };
 
  public:
-  explicit StragglerWatch(std::vector<int> stage_of_rank);
+  explicit StragglerWatch(const std::vector<int>& stage_of_rank);
 
   // `compute`: seconds of each rank in a step; 0: not known, and the step does not count. Returns what is new.
   std::vector<StragglerFinding> step(std::span<const double> compute, double step_seconds);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/control.h"
 #include "train/engine_checkpoint.h"
 
 namespace trireme {

@@ -48,7 +48,7 @@ fs::path newest_checkpoint(const fs::path& folder) {
     int64_t iteration = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), iteration);
     const bool is_number = error == std::errc() && end == text.data() + text.size();
-    const fs::path named = folder / (is_number ? fmt::format("iter_{:07}", iteration) : "release");
+    fs::path named = folder / (is_number ? fmt::format("iter_{:07}", iteration) : "release");
     if (!fs::is_directory(named)) throw UserError("{} names {}, which is not there", newest.string(), named.string());
     return named;
   }

@@ -86,7 +86,7 @@ void read_pax(std::string_view text, const std::string& where, LongFields& field
   }
 }
 
-std::string without_dot(std::string name) { return name.starts_with("./") ? name.substr(2) : name; }
+std::string without_dot(const std::string& name) { return name.starts_with("./") ? name.substr(2) : name; }
 
 }  // namespace
 

@@ -15,6 +15,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/subprocess.h"
 #include "launch/local/apply_binding.h"
 #include "launch/local/rank_socket.h"

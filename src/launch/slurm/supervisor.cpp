@@ -236,7 +236,7 @@ class SlurmSupervisor {
     say(fmt::format("attempt {} on {}{}", number, fmt::join(nodes, ","),
                     step >= 0 ? fmt::format(", from the checkpoint of step {}", step) : ""));
     recovery_.restart(taken_.empty() ? "on the same nodes" : "on spare " + taken_, Recovery::now());
-    const StepEnd end = run_step(words, job_.folder, StepSignals(job_.save_seconds, &recovery_), [&](const LabelledLine& line) {
+    StepEnd end = run_step(words, job_.folder, StepSignals(job_.save_seconds, &recovery_), [&](const LabelledLine& line) {
       if (line.rank != 0 || !line.text.starts_with(kFirstStepOfAttempt)) return;
       if (const std::string text = recovery_.first_step(Recovery::now()); !text.empty()) say(text);
     });
