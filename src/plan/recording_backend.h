@@ -48,7 +48,8 @@ class RecordingBackend final : public CostGpu {
 #undef TRIREME_RECORD_CALL
 
   int64_t full_speed_rows() const override {
-    return device_ == RecordedDevice::gpu ? CostGpu::full_speed_rows() : Backend::full_speed_rows();
+    if (device_ == RecordedDevice::gpu) return CostGpu::full_speed_rows();
+    return Backend::full_speed_rows();  // NOLINT(bugprone-parent-virtual-call): a CPU has the default of all backends
   }
   bool has_room_for_wgrad(int64_t rows, int64_t columns) const override {
     return device_ == RecordedDevice::gpu && CostGpu::has_room_for_wgrad(rows, columns);
