@@ -135,7 +135,7 @@ double OpTimes::seconds(const PlanCall& call) const {
   return fitted_seconds(call) * std::exp(error / weights);
 }
 
-MeasuredOps::MeasuredOps(MeasuredCalls measured) {
+MeasuredOps::MeasuredOps(MeasuredCalls measured) {  // NOLINT(performance-unnecessary-value-param): its values are moved
   for (auto& [name, calls] : measured) ops_.emplace(name, OpTimes(std::move(calls)));
 }
 

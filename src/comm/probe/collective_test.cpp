@@ -23,7 +23,8 @@ constexpr int kMostIterations = 20;
 // What rank `rank` contributes. 127 is prime, so that a piece at the wrong place shows; sums of thousands of ranks are exact.
 float own_value(int rank, int64_t i) { return static_cast<float>(i % 127 + rank + 1); }
 float sum_value(int ranks, int64_t i) {
-  return static_cast<float>(ranks * (i % 127 + 1) + static_cast<int64_t>(ranks) * (ranks - 1) / 2);
+  const int64_t sum = ranks * (i % 127 + 1) + static_cast<int64_t>(ranks) * (ranks - 1) / 2;
+  return static_cast<float>(sum);
 }
 
 enum class Place : uint8_t { out_of_place, in_place };
